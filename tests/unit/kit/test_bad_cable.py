@@ -15,16 +15,16 @@ ONE, OTHER = "10.220.1.2", "10.220.2.2"
 PACKETS = 400
 PORT = 9
 RECEIVER = """
-import socket, sys
+import select, socket, sys
 listening = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 listening.bind((sys.argv[1], int(sys.argv[2])))
 print("ready", flush=True)
-listening.settimeout(1.5)
-while True:
-    try:
+heard, silence_s = [listening, sys.stdin], None
+while ready := select.select(heard, [], [], silence_s)[0]:
+    if listening in ready:
         print(listening.recv(100).decode(), flush=True)
-    except TimeoutError:
-        break
+    if sys.stdin in ready:
+        heard, silence_s = [listening], 1.5
 """
 SENDER = """
 import socket, sys, time
@@ -99,13 +99,16 @@ def lab() -> NetworkLab:
 
 
 def arrived(lab: NetworkLab, host: str) -> list[int]:
-    """The numbers that the host got of those that were sent to it from here."""
+    """The numbers that the host got of those that were sent to it from here. It listens until all were sent: a Python
+    on a busy machine takes longer to start than silence tells anything."""
     arguments = [lab.address(host), str(PORT)]
     receiving = [*lab.command(host), sys.executable, "-c", RECEIVER, *arguments]
-    with subprocess.Popen(receiving, stdout=subprocess.PIPE, text=True) as receiver:
+    with subprocess.Popen(receiving, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as receiver:
+        assert receiver.stdin is not None
         assert receiver.stdout is not None
         assert receiver.stdout.readline() == "ready\n"
         subprocess.run([sys.executable, "-c", SENDER, *arguments, str(PACKETS)], check=True, timeout=60)
+        receiver.stdin.close()
         return [int(line) for line in receiver.stdout]
 
 
