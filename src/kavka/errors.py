@@ -365,6 +365,10 @@ class InconsistentMetadata(StorageError):
     """`meta.properties` or `partition.metadata` belongs to another broker, cluster or topic."""
 
 
+class LogsContradict(InconsistentMetadata):
+    """Logs that cannot both be right: of one partition in two log directories, of one topic with two ids."""
+
+
 class DamagedMetadata(InconsistentMetadata):
     """`meta.properties` or `partition.metadata` cannot be read as such. A broker that knows its identity can write it
     again."""

@@ -24,7 +24,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from kavka.errors import InconsistentMetadata, RecordsError, StorageError, UndecidedLog
+from kavka.errors import LogsContradict, RecordsError, StorageError, UndecidedLog
 from kavka.filesystem import FileSystem
 from kavka.log.decide.checkpoint import (
     CLEAN_SHUTDOWN,
@@ -223,8 +223,7 @@ class HomeLoader:
                 write_mark(self._filesystem, log.directory, mark._replace(is_decided=True))
 
     def plan(self, home: LogHome, report: LoadReport) -> HomePlan:
-        """Lists what is in a log directory. Raises `StorageError`, and `InconsistentMetadata` for a log that is there
-        twice."""
+        """Lists what is in a log directory. Raises `StorageError`, and `LogsContradict`."""
         path = home.path
         names = self._filesystem.list_directories(path)
         was_clean = self._filesystem.exists(f"{path}/{CLEAN_SHUTDOWN}")
@@ -276,22 +275,20 @@ class HomeLoader:
             plan.strays.append(name)
         elif partition in self._planned:
             self._require_one_topic(partition, directory, self._planned[partition])
-            raise InconsistentMetadata(
-                directory, f"{partition} is also in {self._planned[partition]}: remove one of the two"
-            )
+            raise LogsContradict(directory, f"{partition} is also in {self._planned[partition]}: remove one of the two")
         else:
             self._planned[partition] = directory
             plan.loadings.append(self._loading(plan, partition, directory))
 
     def _require_one_topic(self, partition: TopicPartition, directory: str, moved: str) -> None:
-        """Raises `InconsistentMetadata` if what has the mark of a move is no copy of what is in `directory`.
+        """Raises `LogsContradict` if what has the mark of a move is no copy of what is in `directory`.
 
         1. A mark stays because a disk is offline. 2. The disk with the log is offline, too. 3. The topic is made again,
         and its log takes records on another disk. 4. The disks are back.
         """
         ids = {self._topic_id_in(path) for path in (directory, moved)} - {None}
         if len(ids) > 1:
-            raise InconsistentMetadata(
+            raise LogsContradict(
                 directory, f"{partition} is also in {moved}, as another topic's: remove one of the two"
             )
 

@@ -228,6 +228,7 @@ class LocalFileSystem:
             os.mkdir(path)
         except FileExistsError:
             if not os.path.isdir(path):
+                _refuse_broken_link(path)
                 raise StorageError(path, "is in the way and no directory") from None
         except FileNotFoundError:
             try:

@@ -28,7 +28,7 @@ from kavka.broker.membership.adoption import (
     survey,
 )
 from kavka.config.broker import BrokerConfig
-from kavka.errors import ConfigError, InconsistentMetadata, LogDirectoryLocked, StorageError
+from kavka.errors import ConfigError, InconsistentMetadata, LogDirectoryLocked, LogsContradict, StorageError
 from kavka.log.decide.checkpoint import MetaProperties, format_epochs, format_meta_properties, format_partition_metadata
 from kavka.log.decide.leader_epochs import EpochEntry
 from kavka.model import BrokerId, TopicPartition
@@ -118,7 +118,7 @@ def test_partitions_of_two_topics_of_one_name_are_refused() -> None:
 
 
 def test_a_partition_in_two_directories_is_refused() -> None:
-    with pytest.raises(InconsistentMetadata, match=r"t-0 is also in /a: remove one"):
+    with pytest.raises(LogsContradict, match=r"t-0 is also in /a: remove one"):
         plan([directory(partition("t", 0), path="/a"), directory(partition("t", 0), path="/b")], 1)
 
 

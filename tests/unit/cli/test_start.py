@@ -18,6 +18,7 @@ from kavka.errors import (
     DamagedMetadata,
     InconsistentMetadata,
     LinkLeadsNowhere,
+    LogsContradict,
     StorageError,
 )
 
@@ -204,6 +205,7 @@ def test_a_file_without_any_setting_is_refused(tmp_path: Path) -> None:
     [
         (DamagedMetadata("/d/meta.properties", "x"), "restore the file, or take it away"),
         (InconsistentMetadata("/d/meta.properties", "x"), "belongs to another broker or cluster"),
+        (LogsContradict("/d/orders-0", "x"), "move the one that nobody misses out of its log directory"),
         (DamagedFile("/d/kavka-zookeeper/log", "x"), "restore the file; or move its directory away"),
         (LinkLeadsNowhere("/d", "x"), "mount the disk"),
         (StorageError("/d", "no space left; nothing was damaged"), "make room on its disk"),

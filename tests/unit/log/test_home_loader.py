@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kavka.errors import InconsistentMetadata, StorageError
+from kavka.errors import LogsContradict, StorageError
 from kavka.log.decide.checkpoint import format_partition_metadata
 from kavka.log.decide.directory_names import MOVED_MARK
 from kavka.log.home_loader import HomeLoader, HomePlan, LoadingLimits, LoadingPorts, LoadReport
@@ -93,7 +93,7 @@ def test_a_mark_says_nothing_of_another_topics_log(tmp_path: Path, marked: str) 
     (other,) = {"a", "b"} - {marked}
     lay(tmp_path / marked, "orders-0", mark=b"1", topic_id=TOPIC_ID)
     lay(tmp_path / other, "orders-0", topic_id=LATER_ID)
-    with pytest.raises(InconsistentMetadata, match=r"orders-0 is also in .*/orders-0, as another topic's: remove"):
+    with pytest.raises(LogsContradict, match=r"orders-0 is also in .*/orders-0, as another topic's: remove"):
         manager(*homes).load(NOW_MS)
     assert [sorted(path.name for path in home.iterdir() if path.is_dir()) for home in homes] == [["orders-0"]] * 2
     assert (tmp_path / marked / "orders-0" / MOVED_MARK).exists()
@@ -115,7 +115,7 @@ def test_what_a_new_topics_log_has_taken_outlives_the_return_of_a_log_that_had_m
     logs.on_storage_error(second, StorageError(second, "input/output error"))
     append(logs.get_or_create(ORDERS, LATER_ID, NOW_MS, directory=first), batch([b"acknowledged"]))
     logs.release()
-    with pytest.raises(InconsistentMetadata):
+    with pytest.raises(LogsContradict):
         manager(*homes).load(NOW_MS)
     again = manager(homes[0], homes[2])
     again.load(NOW_MS)

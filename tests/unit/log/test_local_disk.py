@@ -153,9 +153,9 @@ def test_a_link_is_listed_as_what_it_leads_to_and_as_both_if_that_is_gone(tmp_pa
 def test_a_link_to_a_directory_that_is_not_there_is_no_missing_directory(tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(tmp_path / "unmounted")
-    for list_names in (DISK.list_files, DISK.list_directories):
+    for asks in (DISK.list_files, DISK.list_directories, DISK.make_directory):
         with pytest.raises(LinkLeadsNowhere, match="unmounted, which is not there"):
-            list_names(str(link))
+            asks(str(link))
 
 
 def test_of_a_link_to_a_directory_what_it_leads_to_is_emptied_and_the_link_goes(tmp_path: Path) -> None:

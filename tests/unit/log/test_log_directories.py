@@ -18,6 +18,7 @@ from kavka.errors import (
     InconsistentMetadata,
     InvariantViolation,
     LogDirectoryLocked,
+    LogsContradict,
     StorageError,
 )
 from kavka.filesystem import Buffer
@@ -751,7 +752,7 @@ def test_a_log_that_is_there_twice_is_told_with_both_places(two: tuple[Path, Pat
     for path in two:
         (path / "orders-0").mkdir(parents=True)
     logs = manager(Disk(), *two)
-    with pytest.raises(InconsistentMetadata) as refused:
+    with pytest.raises(LogsContradict) as refused:
         logs.load(NOW_MS)
     assert logs.is_released
     assert str(refused.value) == (f"{two[1]}/orders-0: orders-0 is also in {two[0]}/orders-0: remove one of the two")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kavka.errors import InconsistentMetadata, InvariantViolation, LogDirectoryLocked, StorageError
+from kavka.errors import InconsistentMetadata, InvariantViolation, LogDirectoryLocked, LogsContradict, StorageError
 from kavka.filesystem import Buffer
 from kavka.log.decide.checkpoint import (
     HIGH_WATERMARK_CHECKPOINT,
@@ -183,7 +183,7 @@ def test_one_partition_in_two_directories_stops_the_start(tmp_path: Path) -> Non
     logs = started(tmp_path / "a", tmp_path / "b")
     logs.get_or_create(ORDERS, TOPIC_ID, NOW_MS, directory=str(tmp_path / "a"))
     (tmp_path / "b" / "orders-0").mkdir()
-    with pytest.raises(InconsistentMetadata, match="remove one of the two"):
+    with pytest.raises(LogsContradict, match="remove one of the two"):
         restarted(logs, tmp_path / "a", tmp_path / "b")
 
 

@@ -8,7 +8,7 @@ import pytest
 import structlog
 
 from kavka.broker.upkeep.log_moves import LogMoves
-from kavka.errors import ErrorCode, InconsistentMetadata, StorageError, UndecidedLog
+from kavka.errors import ErrorCode, LogsContradict, StorageError, UndecidedLog
 from kavka.log.log_config import LogConfig
 from kavka.log.log_manager import LogManager, LogManagerSettings
 from kavka.log.move_marks import MoveMark, choose, read_mark, write_mark
@@ -219,7 +219,7 @@ def test_a_log_that_is_not_served_is_not_moved(tmp_path: Path) -> None:
 def test_of_an_undecided_log_and_one_that_no_move_has_seen_nobody_can_tell(tmp_path: Path) -> None:
     filesystem, paths = two_logs(tmp_path, OLDER, NEWER)
     filesystem.remove(f"{paths[0]}/{PARTITION}/.kavka-moved")
-    with pytest.raises(InconsistentMetadata):
+    with pytest.raises(LogsContradict):
         started(filesystem, *paths)
 
 
@@ -258,7 +258,7 @@ def test_a_disk_that_was_taken_for_lost_takes_nothing_away_when_it_is_back(tmp_p
     logs = started(filesystem, paths[0])
     append(logs.get_or_create(PARTITION, None, NOW_MS), batch(5))
     logs.close(NOW_MS)
-    with pytest.raises(InconsistentMetadata, match="remove one of the two"):
+    with pytest.raises(LogsContradict, match="remove one of the two"):
         started(filesystem, *paths)
     assert started(filesystem, paths[0]).get_or_create(PARTITION, None, NOW_MS).log_end_offset == 6
 
@@ -285,6 +285,6 @@ def test_a_log_made_anew_while_a_disk_is_missing_is_not_taken_for_older_than_wha
         logs.finish_move(move, NOW_MS)
     logs.close(NOW_MS)
     filesystem.gone = "nothing"
-    with pytest.raises(InconsistentMetadata, match="remove one of the two"):
+    with pytest.raises(LogsContradict, match="remove one of the two"):
         started(filesystem, third, fourth, paths[1])
     assert started(filesystem, third, fourth).get_or_create(PARTITION, None, NOW_MS).log_end_offset == 7

@@ -64,6 +64,7 @@ from kavka.errors import (
     DamagedMetadata,
     InconsistentMetadata,
     LogDirectoryLocked,
+    LogsContradict,
     StorageError,
 )
 from kavka.filesystem import File, FileSystem
@@ -301,7 +302,7 @@ def _topics(directories: Sequence[FoundDirectory]) -> Iterator[FoundTopic]:
         for found in directory.partitions:
             home = homes.setdefault(found.topic_partition, directory.path)
             if home != directory.path:
-                raise InconsistentMetadata(
+                raise LogsContradict(
                     f"{directory.path}/{found.topic_partition}",
                     f"{found.topic_partition} is also in {home}: remove one of the two",
                 )
@@ -327,7 +328,7 @@ def _topic(
     with_id = [log for log in logs if log.topic_id is not None]
     for log in with_id:
         if log.topic_id != with_id[0].topic_id:
-            raise InconsistentMetadata(
+            raise LogsContradict(
                 f"{homes[log.topic_partition]}/{log.topic_partition}",
                 f"belongs to another topic {name!r} than "
                 f"{homes[with_id[0].topic_partition]}/{with_id[0].topic_partition}, their topic ids differ: move "

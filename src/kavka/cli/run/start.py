@@ -29,6 +29,7 @@ from kavka.errors import (
     KavkaError,
     LinkLeadsNowhere,
     LogDirectoryLocked,
+    LogsContradict,
     LogsElsewhere,
     StorageError,
     ZooKeeperError,
@@ -477,6 +478,8 @@ def next_step(problem: KavkaError, plan: Start) -> str:
         return "mount the disk that it leads to, or put the file back"
     if isinstance(problem, DamagedMetadata):
         return "restore the file, or take it away: the broker whose logs are in this directory writes it anew"
+    if isinstance(problem, LogsContradict):
+        return "move the one that nobody misses out of its log directory: that of a former topic, or with older records"
     if isinstance(problem, InconsistentMetadata):
         return "the directory belongs to another broker or cluster: choose another with --data or log.dirs"
     if isinstance(problem, LogsElsewhere):
