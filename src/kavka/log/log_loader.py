@@ -89,10 +89,10 @@ class LoadedLog(NamedTuple):
     producers: ProducerState
     snapshots: ProducerSnapshots
     reasons: list[RecoveryReason]
+    directory_changed: bool
+    """Whether a power cut may undo names in the directory, or bring removed ones back."""
     epochs_on_disk: bool = True
     """Whether the leader epoch checkpoint says what `epochs` does."""
-    directory_changed: bool = True
-    """Whether a power cut may undo names in the directory, or bring removed ones back."""
     files_to_sync: Sequence[str] = ()
     """Paths of small files that may not be durable."""
     unsynced_cut: Offset | None = None
@@ -284,7 +284,6 @@ class _LogLoader:
             following = segments[number + 1].base_offset if number + 1 < len(segments) else None
             if number > first:
                 self._producers.end_offset = segments[number].base_offset
-                self._snapshots.remove_above(segments[number].base_offset - 1)
                 self._snapshots.take(self._producers)
             if self._recover_segment(segments[number], following):
                 for dropped in segments[number + 1 :]:
@@ -427,7 +426,6 @@ class _LogLoader:
                 return
             except MalformedCheckpoint as error:
                 why = str(error)
-                self._epochs.clear()
         # Recovery reads the epochs of its own segments; those before them must be read here.
         earlier = self._segments if recover_from is None else self._segments[: self._first_to_recover(recover_from)]
         if any(segment.size for segment in earlier):

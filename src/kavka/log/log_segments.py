@@ -163,7 +163,7 @@ class LogSegments:
 
     def remove(self, first: int, end: int, due_ms: int) -> None:
         """Takes `listed[first:end]` out, which nobody finds any more, and renames their files, to be removed at
-        `due_ms`. Raises `StorageError`.
+        `due_ms`. All places are forgotten, also where none is taken out. Raises `StorageError`.
 
         `active` stays as it is: who takes the last one out adds a new one, or calls `end_with_last`.
         """

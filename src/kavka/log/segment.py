@@ -212,7 +212,7 @@ class Segment:
     )
 
     def __init__(
-        self, directory: LogDirectory, base_offset: Offset, *, size: int, created_ms: int, roll_jitter_ms: int = 0
+        self, directory: LogDirectory, base_offset: Offset, *, size: int, created_ms: int, roll_jitter_ms: int
     ) -> None:
         self.base_offset = base_offset
         self.size = size
@@ -659,10 +659,9 @@ class Segment:
         """
         if self._is_unmade:
             return []
-        if self._offset_index is None or self._time_index is None:
-            if not closing or (self._index_files_exist() and self._time_index_file_is_closed()):
-                return []
-            self._load_indexes()
+        are_loaded = self._offset_index is not None and self._time_index is not None
+        if not are_loaded and (not closing or (self._index_files_exist() and self._time_index_file_is_closed())):
+            return []
         offset_index, time_index = self.offset_index, self.time_index
         if closing:
             largest = self._max or self._load_max()

@@ -594,6 +594,8 @@ class UnifiedLog:
 
     def _cut_segments(self, offset: Offset, now_ms: int) -> None:
         segments = self._segments
+        # Be it of none: places are forgotten, and names are to be synced. Snapshots go too, and one that came back
+        # would tell of records that are cut off.
         self._remove_segments(segments.number_of(offset) + 1, len(segments.listed), now_ms)
         active = segments.end_with_last()
         found = active.find(offset)
@@ -601,7 +603,6 @@ class UnifiedLog:
             active.truncate(found.position, min(offset, found.header.base_offset), now_ms)
         end_offset = max(active.next_offset(), min(offset, self.log_start_offset))
         self._durability.note_cut(end_offset)
-        segments.forget_places()
         self.log_end_offset = end_offset
         self.log_start_offset = min(self.log_start_offset, end_offset)
         self.high_watermark = min(self.high_watermark, end_offset)
@@ -614,8 +615,6 @@ class UnifiedLog:
     def _rebuild_producers(self, now_ms: int) -> None:
         end_offset = self.log_end_offset
         self._snapshots.remove_above(end_offset)
-        # A snapshot that came back would tell of records that are cut off.
-        self._durability.directory_changed = True
         segments, start_offset = self._segments.listed, self.log_start_offset
         rebuild_producers(
             self.producers, self._snapshots, segments, start_offset=start_offset, end_offset=end_offset, now_ms=now_ms
@@ -786,7 +785,6 @@ class UnifiedLog:
         """The log's files lie in the directory `path` from now on, whole and durable; readers keep what they have."""
         self._directory.relocate(path)
         self.truncations += 1
-        self._segments.read_ends.clear()
         self._segments.removals = []
         self._durability.files = []
         for segment in self._segments.listed:

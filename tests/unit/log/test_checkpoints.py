@@ -147,3 +147,13 @@ def test_the_clean_shutdown_mark_carries_the_broker_epoch() -> None:
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"{}", b'{"brokerEpoch":"x"}'])
 def test_a_clean_shutdown_mark_without_an_epoch_is_still_a_mark(data: bytes) -> None:
     assert parse_clean_shutdown(data) == -1
+
+
+def test_an_operator_reads_what_stands_at_the_head_of_a_file_instead() -> None:
+    with pytest.raises(MalformedCheckpoint) as refused:
+        parse_partition_metadata(b"version: 1\ntopic_id: x\nmore\n")
+    assert str(refused.value) == "expected version 0 and a topic id, found ['version: 1', 'topic_id: x']"
+    for parse in (parse_offsets, parse_epochs):
+        with pytest.raises(MalformedCheckpoint) as refused:
+            parse(b"0\nmany\n0 0\n")
+        assert str(refused.value) == "expected a version and a number of entries, found ['0', 'many']"

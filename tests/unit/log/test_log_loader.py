@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import structlog
 
+from kavka.errors import CorruptRecords
 from kavka.log.decide.checkpoint import LEADER_EPOCH_CHECKPOINT, format_epochs
 from kavka.log.decide.indexes import AbortedTransaction, CorruptIndex
 from kavka.log.decide.leader_epochs import EpochEntry
@@ -573,6 +574,18 @@ def test_a_gap_between_segments_and_batches_without_producers_hide_no_later_one(
     assert [entry.producer_id for entry in state.entries()] == [2]
 
 
+def test_damage_behind_the_offset_up_to_which_producers_are_told_is_not_met(tmp_path: Path) -> None:
+    batches = [one(number, producer_id=number) for number in range(3)]
+    batches[2][16] = 9  # Of no format.
+    write_log(tmp_path, 0, *batches)
+    segment = Segment.open(log_directory(tmp_path), 0, now_ms=NOW_MS)
+    state = ProducerState()
+    replay_producers(state, [segment], 1)
+    assert [entry.producer_id for entry in state.entries()] == [0]
+    with pytest.raises(CorruptRecords):
+        replay_producers(state, [segment], 3)
+
+
 def transaction_segments(path: Path, disk: NotingFileSystem) -> UnifiedLog:
     """Segments at 0, 3, 6 and 9: in each a batch [n, n + 1] of a transaction of producer n / 3, and its marker."""
     log = new_log(path, filesystem=disk)
@@ -688,6 +701,17 @@ def test_entries_that_contradict_each_other_or_their_segment(
     with pytest.raises(CorruptIndex) as damage:
         check_aborted(entries, following)
     assert str(damage.value) == f"transaction index: {entries[-1]} {why}"
+
+
+def test_a_transaction_index_that_is_built_anew_says_what_the_lost_one_did(tmp_path: Path) -> None:
+    """Also behind records of a transaction of nobody, which Apache Kafka takes too: they are of none."""
+    log = new_log(tmp_path)
+    append(log, batch(transactional=True), batch(2, producer_id=7, transactional=True))
+    log.append_as_leader(marker(ControlType.ABORT, producer_id=7), 0, NOW_MS, origin=AppendOrigin.COORDINATOR)
+    (segment,) = log.segments
+    expected = [AbortedTransaction(7, 1, 3, 4)]
+    assert segment.aborted_transactions == expected
+    assert rebuild_aborted([segment], 0) == expected
 
 
 def test_the_transaction_index_of_one_segment_is_built_from_it_and_those_before(tmp_path: Path) -> None:

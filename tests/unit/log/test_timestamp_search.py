@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from kavka.errors import CorruptRecords, ErrorCode, RecordsError
+from kavka.errors import CorruptRecords, ErrorCode, RecordsError, StorageError
 from kavka.log.log_loader import load_log
 from kavka.log.timestamp_search import STEP_ITEMS, TimestampSearch
 from kavka.log.unified_log import UnifiedLog
 from kavka.records.batch import read_header
 from kavka.records.builder import seal
+from kavka.runtime.disk import LocalFile, LocalFileSystem
 from tests.unit.log.log_support import (
     NOW_MS,
     PARTITION,
@@ -70,6 +71,26 @@ def test_a_batch_that_cannot_be_read_is_an_error_only_where_the_record_may_be_in
     assert (refused.value.code, search.unreadable) == (code, 1)
     assert find_time(log, NOW_MS + HOUR_MS) == (NOW_MS + HOUR_MS, 10, 0)
     assert find_time(log, None) == (NOW_MS + HOUR_MS, 10, 0)
+
+
+class ReadOnlyDisk(LocalFileSystem):
+    """As one that its system has mounted anew after an error: no file can be opened to be written."""
+
+    def open(self, path: str, *, create: bool = False, read_only: bool = False) -> LocalFile:
+        if create or not read_only:
+            raise StorageError(path, "the disk may only be read")
+        return super().open(path, read_only=True)
+
+
+@pytest.mark.parametrize(("timestamp", "offset"), [(NOW_MS + 1, 1), (None, 3)])
+def test_a_disk_that_may_only_be_read_is_searched(tmp_path: Path, timestamp: int | None, offset: int) -> None:
+    log = new_log(tmp_path, segment_bytes=150)
+    append(log, *(batch(timestamp=NOW_MS + number) for number in range(4)))
+    log.close(NOW_MS)
+    views = [segment.view() for segment in reopen(log, was_clean=True).segments]
+    search = TimestampSearch(ReadOnlyDisk(), views, timestamp, 0)
+    list(search.steps())
+    assert search.found == (NOW_MS + offset, offset, 0)
 
 
 def test_bytes_that_are_no_batch_are_corrupt(tmp_path: Path) -> None:

@@ -337,6 +337,16 @@ def test_a_refused_batch_leaves_its_producers_sequence_as_it_was(tmp_path: Path)
     append(log, batch(producer_id=1, sequence=1))
 
 
+@pytest.mark.parametrize("stamp", [ProducerStamp(-1, -1, -1, is_transactional=True), ProducerStamp(-1, -2, -1)])
+def test_nothing_is_asked_of_a_batch_without_a_producer(tmp_path: Path, stamp: ProducerStamp) -> None:
+    """Whatever else it says of one: Kafka's UnifiedLog.analyzeAndValidateProducerState asks `hasProducerId` first."""
+    log = new_log(tmp_path)
+    builder = BatchBuilder()
+    builder.append(NOW_MS, None, b"v")
+    log.append_as_leader(bytearray(builder.build(stamp)), 0, NOW_MS)
+    assert (log.log_end_offset, log.producers.entries(), log.producers.first_unstable_offset) == (1, [], -1)
+
+
 def test_a_coordinator_appends_markers_that_end_transactions(tmp_path: Path) -> None:
     log = new_log(tmp_path)
     append(log, batch(2, producer_id=1, transactional=True))

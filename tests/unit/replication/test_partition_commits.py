@@ -188,6 +188,21 @@ def test_r9_a_high_watermark_that_fell_in_a_leader_epoch_halts(tmp_path: Path) -
         replica.append(1)
 
 
+def test_r8_records_that_a_member_of_the_isr_lacks_are_not_committed_but_halt(tmp_path: Path) -> None:
+    """The second look, at the ISR itself: what the first one goes by is made to lie."""
+    replica = Replica(tmp_path)
+    replica.lead([A, C, B])
+    replica.append(5)
+    replica.fetch(B, 2)
+    lagging = replica.partition.remote_replica(B)
+    assert lagging is not None
+    lagging.in_maximal_isr = False
+    replica.now_ms += LAG_MS + 1  # Nor does it seem to wait for its entry.
+    with pytest.raises(InvariantViolation, match="high watermark 5 is above the log end 2 of broker 2"):
+        replica.fetch(C, 5)
+    assert replica.high_watermark == 0
+
+
 def test_consumers_read_at_a_follower_up_to_its_own_high_watermark(tmp_path: Path) -> None:
     replica = Replica(tmp_path, B)
     partition = replica.partition

@@ -8,7 +8,7 @@ import pytest
 
 from kavka.decisions import DecisionKind
 from kavka.errors import ErrorCode, InvariantViolation, RequestError
-from kavka.model import NO_LEADER, NO_OFFSET, LeaderAndIsr
+from kavka.model import NO_EPOCH, NO_LEADER, NO_OFFSET, LeaderAndIsr
 from kavka.records.batch import batch_at
 from kavka.replication.decide.isr_states import CommittedIsr, IsrProposal
 from kavka.replication.decide.partition import REFUSED_PROPOSAL_PAUSE_MS, Partition, Role
@@ -140,6 +140,22 @@ def test_a_refusal_pauses_proposals_for_a_bounded_time(tmp_path: Path) -> None:
 
 
 # -- all of it as a value
+
+
+def test_what_a_flight_recording_says_of_a_partition_before_its_first_order(tmp_path: Path) -> None:
+    snapshot = Replica(tmp_path).partition.snapshot()
+    assert (snapshot.role, snapshot.state) == ("none", LeaderAndIsr(NO_LEADER, NO_EPOCH, (), -1))
+    assert (snapshot.newest_epoch, snapshot.leader_epoch_start_offset) == (NO_EPOCH, NO_OFFSET)
+    assert (snapshot.hw_floor, snapshot.may_propose_ms, snapshot.in_flight, snapshot.remotes) == (0, 0, None, ())
+
+
+def test_a_flight_recording_has_the_newest_epoch_that_an_order_named(tmp_path: Path) -> None:
+    replica = Replica(tmp_path)
+    replica.lead(leader_epoch=4)
+    led = replica.partition.snapshot()
+    assert (led.newest_epoch, led.may_propose_ms) == (4, 0)
+    replica.partition.become_follower(LeaderAndIsr(B, 6, THREE, 1), THREE, now_ms=0)
+    assert replica.partition.snapshot().newest_epoch == 6
 
 
 def test_a_partition_made_from_a_snapshot_goes_on_where_the_other_one_was(tmp_path: Path) -> None:

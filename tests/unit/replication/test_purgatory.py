@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 
 import pytest
 
@@ -39,6 +41,26 @@ def test_a_change_of_any_watched_key_completes_and_forgets_all_keys() -> None:
         assert operation.answer.result() == "changed by b"
         assert purgatory.size == 0
         assert not purgatory.watched
+
+    asyncio.run(scenario())
+
+
+def test_what_is_answered_is_not_kept_until_its_time_would_be_up() -> None:
+    """A produce request with acks=all waits for milliseconds, and might for 30 s: thousands a second would pile up."""
+
+    class Watched(Countdown):
+        __slots__ = ("__weakref__",)
+
+    async def scenario() -> None:
+        purgatory: Purgatory[str] = Purgatory("Produce", asyncio.get_running_loop())
+        operation: Watched | None = Watched(asyncio.get_running_loop(), 1)
+        assert operation is not None
+        is_there = weakref.ref(operation)
+        purgatory.watch(operation, ("a",), 60_000)
+        assert purgatory.check("a") == 1
+        del operation
+        gc.collect()
+        assert is_there() is None
 
     asyncio.run(scenario())
 

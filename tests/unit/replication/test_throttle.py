@@ -208,6 +208,17 @@ def test_the_quota_is_free_in_the_millisecond_in_which_the_rate_is_reached(
     assert (one.free_in_ms(100_000 + free_at), one.is_exceeded(100_000 + free_at)) == (0, False)
 
 
+def test_what_is_left_when_the_oldest_goes_may_be_too_much_although_all_was_not() -> None:
+    """At 11,000 all of it is down to the rate, which is when the first bytes count no more: what is left came in less
+    time, and is too much for it."""
+    one = throttle()
+    one.record(RATE, 0)
+    one.record(10 * RATE, 5_000)
+    assert one.free_in_ms(5_000) == 10_000
+    assert one.is_exceeded(11_000)
+    assert not one.is_exceeded(15_000)
+
+
 def test_windows_may_be_longer_and_fewer() -> None:
     one = Throttle(BrokerId(2), rate=RATE, samples=3, window_ms=2_000)
     one.record(2 * RATE, 0)

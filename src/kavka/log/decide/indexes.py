@@ -82,7 +82,9 @@ class OffsetIndex:
         Zeros behind the last entry (Kafka lays its index files out at full size and cuts them on a clean stop) are
         left out.
         """
-        flat = _integers(data, OFFSET_ENTRY_SIZE, "offset")
+        flat = _words(data, OFFSET_ENTRY_SIZE, "offset")
+        if _SWAPPED:
+            flat.byteswap()
         index = cls(base_offset)
         offsets, positions = flat[0::2], flat[1::2]
         count = _without_zero_tail(data, OFFSET_ENTRY_SIZE)
@@ -149,17 +151,16 @@ class TimeIndex:
 
         A single entry of zeros is one: the first record of a segment may be of the begin of time.
         """
-        flat = _integers(data, TIME_ENTRY_SIZE, "time")
+        words = _words(data, TIME_ENTRY_SIZE, "time")
         count = _without_zero_tail(data, TIME_ENTRY_SIZE) or int(len(data) == TIME_ENTRY_SIZE)
         index = cls(base_offset)
         # Three 32-bit words an entry: the first two are the halves of the timestamp.
-        timestamps = array("q", bytes(8 * count))
-        halves = array("i", timestamps.tobytes())
-        halves[0::2], halves[1::2] = (flat[1 : 3 * count : 3], flat[0 : 3 * count : 3])
-        if not _SWAPPED:
-            halves[0::2], halves[1::2] = halves[1::2], halves[0::2]
-        timestamps = array("q", halves.tobytes())
-        offsets = flat[2 : 3 * count : 3]
+        halves = array("i", bytes(8 * count))
+        halves[0::2], halves[1::2] = words[0 : 3 * count : 3], words[1 : 3 * count : 3]
+        timestamps, offsets = array("q", halves.tobytes()), words[2 : 3 * count : 3]
+        if _SWAPPED:
+            timestamps.byteswap()
+            offsets.byteswap()
         if offsets and offsets[0] < 0:
             raise CorruptIndex("time index: an entry lies before the segment")
         if not all(map(lt, timestamps, timestamps[1:])) or not all(map(le, offsets, offsets[1:])):
@@ -203,14 +204,14 @@ class TimeIndex:
 
     def tobytes(self, first: int = 0) -> bytes:
         """The file's bytes from entry number `first`."""
-        count = len(self._timestamps) - first
-        halves = array("i", self._timestamps[first:].tobytes())
-        flat = array("i", bytes(TIME_ENTRY_SIZE * count))
-        high, low = (halves[1::2], halves[0::2]) if _SWAPPED else (halves[0::2], halves[1::2])
-        flat[0::3], flat[1::3], flat[2::3] = high, low, self._offsets[first:]
+        timestamps, offsets = self._timestamps[first:], self._offsets[first:]
         if _SWAPPED:
-            flat.byteswap()
-        return flat.tobytes()
+            timestamps.byteswap()
+            offsets.byteswap()
+        halves = array("i", timestamps.tobytes())
+        words = array("i", bytes(TIME_ENTRY_SIZE * len(offsets)))
+        words[0::3], words[1::3], words[2::3] = halves[0::2], halves[1::2], offsets
+        return words.tobytes()
 
 
 def parse_aborted(data: bytes, base_offset: int) -> list[AbortedTransaction]:
@@ -233,13 +234,11 @@ def aborted_bytes(entry: AbortedTransaction) -> bytes:
     return ABORTED_ENTRY.pack(TXN_INDEX_VERSION, *entry)
 
 
-def _integers(data: bytes, entry_size: int, kind: str) -> array[int]:
+def _words(data: bytes, entry_size: int, kind: str) -> array[int]:
+    """The file's 32-bit words, with their bytes in the file's order."""
     if len(data) % entry_size:
         raise CorruptIndex(f"{kind} index: {len(data)} bytes are not a whole number of entries of {entry_size}")
-    flat = array("i", data)
-    if _SWAPPED:
-        flat.byteswap()
-    return flat
+    return array("i", data)
 
 
 def _without_zero_tail(data: bytes, entry_size: int) -> int:

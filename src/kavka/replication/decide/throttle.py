@@ -119,11 +119,11 @@ class Throttle:
         if not self.is_exceeded(now_ms):
             return 0
         # The rate falls as time passes, and when the oldest sample goes.
-        counts_from_ms = now_ms + 1
+        counts_from_ms = now_ms
         for first, sample in enumerate(self._samples_so_far):
             gone_ms = sample.last_ms + self._span_ms
             free_ms = max(self._free_at_ms(first), counts_from_ms)
-            if free_ms <= gone_ms:
+            if free_ms < gone_ms:
                 return free_ms - now_ms
             counts_from_ms = gone_ms
         return counts_from_ms - now_ms
