@@ -1048,3 +1048,20 @@ def test_what_was_done_beside_is_kept_no_longer() -> None:
         assert done() is None
 
     in_virtual_time(scenario)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_partition_kept_is_given_up_when_it_leaves(kind: str) -> None:
+    """Sessions take up to half an hour: until then its timers would hold all its groups."""
+
+    async def scenario() -> None:
+        case = All()
+        groups = await case.start()
+        await one_member(case, kind)
+        left = weakref.ref(groups.shard_of("g").shard)
+        groups.unload(0)
+        await asyncio.sleep(0.1)
+        gc.collect()
+        assert left() is None
+
+    in_virtual_time(scenario)

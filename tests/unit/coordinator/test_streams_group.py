@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -221,6 +222,15 @@ def test_who_may_ask_for_offsets(member: str | None, epoch: int, code: ErrorCode
     with pytest.raises(RequestError) as refused:
         group.check_fetch(member, epoch)
     assert refused.value.code is code
+
+
+def test_nothing_is_kept_of_tasks_that_nobody_has_any_more() -> None:
+    group = a_group()
+    size = len(pickle.dumps(group))
+    for number in range(100):
+        group.put_member(replace(ONE, assigned=Tasks(*({f"{number}": frozenset((kind,))} for kind in range(3)))))
+    group.remove_member("one")
+    assert len(pickle.dumps(group)) == size
 
 
 # -- deadlines
