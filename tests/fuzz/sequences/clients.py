@@ -4,7 +4,7 @@
     K2  every request is answered in the time that it allows, and PATIENCE_S
     K3  no answer says UNKNOWN_SERVER_ERROR: an exception that nobody expected
     K4  an answer can be decoded in its request's version, to its last byte
-    V1 to V5, V7 and V8 of relations.py: one more client asks for the same in two ways, and both answers agree
+    V1 to V5 and V7 to V9 of relations.py: one more client asks for the same in two ways, and both answers agree
 
 Whether the broker lives on, and what it holds in memory, is asked by whoever started it.
 """

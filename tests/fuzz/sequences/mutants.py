@@ -24,6 +24,7 @@ from tests.simulation.mutation import Change, Mutant, put_back
 CLASSIC: Final = "kavka.coordinator.groups.classic.decide"
 CONSUMER: Final = "kavka.coordinator.groups.consumer.decide"
 SHARE: Final = "kavka.coordinator.groups.share.decide"
+PRODUCERS: Final = "kavka.log.decide.producer_state"
 SEEDS: Final = 20
 REQUESTS: Final = 2_000
 STEPS: Final = 200
@@ -207,6 +208,19 @@ OF_THE_PAST: Final = (
     ),
 )
 """No rule of the simulator saw these, and no relation before V7 and V8."""
+OF_PRODUCERS: Final = (
+    Mutant(
+        "a gap in a producer's batches",
+        "a batch is stored, and the one before it, which was lost on its way, is refused for ever",
+        (Change(f"{PRODUCERS}:ProducerState.check", "_check_sequence(entry, header)", "pass"),),
+    ),
+    Mutant(
+        "only the last batch is remembered",
+        "a batch that comes again behind later ones is refused instead of recognised, and a producer gives up",
+        (Change(f"{PRODUCERS}:ProducerState.append", "if len(batches) >= BATCHES_RETAINED:", "if batches:"),),
+    ),
+)
+"""kavka's own producer, the simulator's, sends one batch of a partition at a time."""
 ON_ONE_REPLICA: Final = Mutant(
     "producers, by the leader alone",
     "DescribeProducers at a follower was refused, so hanging transactions could not be looked for on any broker",
@@ -294,7 +308,7 @@ def hunt_beside_itself(mutant: Mutant, theme: Theme) -> tuple[int, str] | None:
 def main() -> int:
     set_level("error")
     living = 0
-    for mutant in (*MUTANTS, *WRONG_ANSWERS, *OF_THE_PAST, ON_ONE_REPLICA, *FORMER_EPOCHS):
+    for mutant in (*MUTANTS, *WRONG_ANSWERS, *OF_THE_PAST, *OF_PRODUCERS, ON_ONE_REPLICA, *FORMER_EPOCHS):
         began_s = time.process_time()
         if mutant in FORMER_EPOCHS:
             found = hunt_beside_itself(mutant, THEMES[FORMER_EPOCHS[mutant]])

@@ -12,6 +12,8 @@ that is well formed and wrong. Here the same is asked in two ways, and both answ
     V7  who names a generation, an epoch of a member, of a producer or of a session, after an answer said that there is
         a later one, is refused, and nothing comes of it; what a session has forgotten is not in its answers
     V8  who reads what transactions committed finds the same from each offset on, wherever the reading begins
+    V9  a batch of an idempotent producer that comes again, as one of its last five, has the offset that it had; one
+        with a gap before it is refused
 
 Topics, groups and members are of the relation's own, with names that no other request has, so that no other client can
 be the reason. Nothing is compared where what comes before did not succeed: features are switched off and on meanwhile.
@@ -77,6 +79,9 @@ NEVER_DELETED: Final = (("retention.ms", "-1"), ("retention.bytes", "-1"))
 TOO_LATE_MS: Final = 2**62
 SESSION_MS: Final = 60_000
 PARTITIONS: Final = 2
+LAST_BATCHES: Final = 5
+KNOWN_S: Final = 2.0
+"""So long a producer is known at least, by the settings of a run (producer.id.expiration.ms)."""
 ASSIGNORS: Final = ("cooperative-sticky", "range")
 
 
@@ -112,6 +117,7 @@ class Relations:
             self.records_harm_their_readers_only,
             self.the_past_is_refused,
             self.committed_is_the_same_from_anywhere,
+            self.batches_are_stored_once,
         ]
         self._rng.shuffle(relations)
         for relation in relations:
@@ -578,6 +584,42 @@ class Relations:
         wanted = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
         request = m.FetchRequest(isolation_level=1, topics=[FetchTopic(topic_id=topic_id, partitions=[wanted])])
         return (await self._ask(request, self._rng.choice((13, 17)))).responses[0].partitions[0]
+
+    # -- V9
+
+    async def batches_are_stored_once(self) -> None:
+        """V9, of Produce."""
+        topic = await self._topic(("message.timestamp.type", "LogAppendTime"), *NEVER_DELETED)
+        if topic is None:
+            return
+        init = m.InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=SESSION_MS)
+        made = await self._until(lambda: self._ask(init, 4), lambda answer: answer)
+        if made is not None:
+            await self._again_and_with_a_gap(topic[1], _Writer("", made.producer_id, made.producer_epoch))
+        await self._delete(topic[1])
+
+    async def _again_and_with_a_gap(self, topic_id: UUID, writer: _Writer) -> None:
+        async def send(sequence: int, count: int) -> Any:
+            stamp = ProducerStamp(writer.producer_id, writer.epoch, sequence)
+            return await self._produce(topic_id, _batch([b"key"] * count, stamp=stamp))
+
+        began_s = asyncio.get_running_loop().time()
+        sent = []
+        for _ in range(self._rng.randint(1, 8)):
+            count = self._rng.randint(1, 3)
+            stored = await send(writer.sequence, count)
+            if stored.error_code:
+                return
+            sent.append((writer.sequence, count, stored.base_offset))
+            writer.sequence += count
+        for sequence, count, offset in self._rng.sample(sent[-LAST_BATCHES:], min(len(sent), LAST_BATCHES)):
+            again = await send(sequence, count)
+            gap = await send(writer.sequence + 1, 1)
+            if asyncio.get_running_loop().time() - began_s > KNOWN_S:
+                return  # The broker may have forgotten the producer.
+            self._agree(f"V9: sequence {sequence}", (0, offset), "again", (again.error_code, again.base_offset))
+            if not gap.error_code:
+                raise Disagree(f"V9: sequence {writer.sequence + 1} is stored, and {writer.sequence} is missing")
 
     # -- what all need
 

@@ -11,6 +11,7 @@ from tests.fuzz.sequences.beside_itself import told
 from tests.fuzz.sequences.mutants import (
     FORMER_EPOCHS,
     MUTANTS,
+    OF_PRODUCERS,
     OF_THE_PAST,
     ON_ONE_REPLICA,
     WRONG_ANSWERS,
@@ -34,7 +35,7 @@ def test_no_sequence_of_requests_in_virtual_time_breaks_a_rule(seed: int) -> Non
     report = in_virtual_time(seed, 800)
     assert report.findings == []
     assert report.accepted > 200
-    assert {"V1", "V2", "V3", "V4", "V5", "V7"} <= set(report.compared), "each relation has compared something"
+    assert {"V1", "V2", "V3", "V4", "V5", "V7", "V9"} <= set(report.compared), "each relation has compared something"
 
 
 def test_each_broker_of_three_answers_what_any_of_them_may_be_asked_for() -> None:
@@ -86,7 +87,15 @@ def test_a_wrong_check_of_former_epochs_shows_in_sequences(mutant: Mutant) -> No
     assert "GroupHeartbeatRequest" in found[1]
 
 
+def test_a_gap_in_a_producer_s_batches_that_is_accepted_is_found() -> None:
+    found = hunt(OF_PRODUCERS[0])
+    assert found is not None
+    assert "V9: sequence" in found[1]
+
+
 @pytest.mark.thorough
-@pytest.mark.parametrize("mutant", [*MUTANTS[1:], *WRONG_ANSWERS, *OF_THE_PAST[1:-1]], ids=lambda mutant: mutant.name)
+@pytest.mark.parametrize(
+    "mutant", [*MUTANTS[1:], *WRONG_ANSWERS, *OF_THE_PAST[1:-1], *OF_PRODUCERS[1:]], ids=lambda mutant: mutant.name
+)
 def test_a_bug_that_is_put_back_is_found(mutant: Mutant) -> None:
     assert hunt(mutant) is not None

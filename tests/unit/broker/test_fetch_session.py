@@ -219,6 +219,16 @@ def test_another_epoch_than_the_next_is_refused(epoch: int) -> None:
     assert refused.value.code is ErrorCode.INVALID_FETCH_SESSION_EPOCH
 
 
+def test_an_epoch_that_was_answered_is_refused_and_the_session_goes_on() -> None:
+    sessions = cache()
+    session_id = opened(sessions, 0).session_id
+    sessions.context(session_id, 1, [], [], 1)
+    with pytest.raises(RequestError) as refused:
+        sessions.context(session_id, 1, [], [], 2)
+    assert refused.value.code is ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    assert sessions.context(session_id, 2, [], [], 3).session_id == session_id
+
+
 def test_an_unknown_session_is_refused() -> None:
     with pytest.raises(RequestError) as refused:
         cache().context(12345, 1, [], [], 1)
