@@ -7,6 +7,7 @@ order, once.
 
 from __future__ import annotations
 
+import os
 import random
 import time
 from collections.abc import Iterator
@@ -20,7 +21,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 from tests.kit.kavka_process import KavkaProcess
 
-CRASHES = 20
+CRASHES = int(os.environ.get("KAVKA_KILLS", "20"))
 PARTITIONS = 3
 TOPIC = "crashes"
 # Small enough that every crash finds several segments, with their indexes and snapshots, and often one just rolled.
