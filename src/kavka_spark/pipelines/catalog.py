@@ -124,7 +124,7 @@ def _take_in_orphans(spark: SparkSession, spec: PipelineSpec) -> None:
         if provider not in FORMATS:
             continue  # Rows of unknown columns: Spark says LOCATION_ALREADY_EXISTS, and nothing is lost.
         spark.sql(
-            f"CREATE TABLE {CATALOG}.default.`{folder.name}` USING {provider} LOCATION '{_quoted(folder.as_uri())}'"
+            f"CREATE TABLE {CATALOG}.default.`{folder.name}` USING {provider} LOCATION '{_quoted(f'file://{folder}')}'"
         )
         _make_managed(spark, "default", folder.name)
 

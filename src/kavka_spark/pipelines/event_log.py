@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from kavka_spark.pipelines.progress import Figures, short_name
+from kavka_spark.pipelines.progress import USUAL_HOME, Figures, defined_name
 
 _PREFIX: Final = "org.apache.spark.sql."
 _QUERY: Final = f"{_PREFIX}streaming.StreamingQueryListener$Query"
@@ -43,8 +43,9 @@ def settings(folder: Path) -> dict[str, str]:
 class EventLog:
     """Follows the log below `folder`. `take` reads on; `figures` has the sums since `begin_run`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, home: tuple[str, str] = USUAL_HOME) -> None:
         self._folder = folder
+        self._home = home
         self._number = 1
         self._position = 0
         self._names: dict[str, str] = {}
@@ -105,14 +106,14 @@ class EventLog:
             case name if name == f"{_PREFIX}execution.ui.SparkListenerSQLExecutionStart":
                 saved = _SAVED_TABLE.search(event["physicalPlanDescription"])
                 if saved is not None:
-                    flow = saved[1].replace("`", "").removeprefix("spark_catalog.").removeprefix("default.")
+                    flow = defined_name(saved[1], self._home)
                     self._views[str(event["executionId"])] = flow
                     self._of(flow)
             case name if name == f"{_QUERY}StartedEvent":
                 return self._on_query(event)
             case name if name == f"{_QUERY}ProgressEvent":
                 progress = event["progress"]
-                flow = self._names.get(progress["id"], short_name(progress["name"] or progress["id"]))
+                flow = self._names.get(progress["id"], defined_name(progress["name"] or progress["id"], self._home))
                 self._of(flow).add_batch(progress)
                 return flow
             case name if name == f"{_QUERY}TerminatedEvent":
@@ -120,7 +121,7 @@ class EventLog:
         return ""
 
     def _on_query(self, event: Mapping[str, Any]) -> str:
-        flow = short_name(event["name"] or event["id"])
+        flow = defined_name(event["name"] or event["id"], self._home)
         self._names[event["id"]] = flow
         self._running.add(event["runId"])
         self._of(flow)

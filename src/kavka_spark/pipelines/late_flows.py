@@ -31,9 +31,8 @@ from pyspark.pipelines.flow import AutoCdcFlow, Flow
 from pyspark.pipelines.graph_element_registry import GraphElementRegistry
 from pyspark.pipelines.output import Output
 
-from kavka_spark.pipelines.catalog import CATALOG, DATABASE
 from kavka_spark.pipelines.definitions import DefinitionProblem, Place, Registry
-from kavka_spark.pipelines.progress import short_name
+from kavka_spark.pipelines.progress import USUAL_HOME, short_name
 from kavka_spark.pipelines.sql_definitions import tables_read
 from kavka_spark.stream_plans import rename_tables
 
@@ -54,7 +53,7 @@ class LateFlows(GraphElementRegistry):
         inner: GraphElementRegistry,
         spark: SparkSession,
         graph: str,
-        home: tuple[str, str] = (CATALOG, DATABASE),
+        home: tuple[str, str] = USUAL_HOME,
     ) -> None:
         self._inner = inner
         self._spark = spark

@@ -40,6 +40,9 @@ _RAISED_PLAINLY: Final = re.compile(
 """The same of kavka's own, which have no traceback."""
 _NAMED_FLOW: Final = re.compile(r"[Ff]low '?`?([\w.`]+)`?'?")
 BROKERS_NEXT: Final = "are the brokers up? -b HOST:PORT, or kavka.bootstrap in pipeline.yml, names others"
+DAMAGED_NEXT: Final = (
+    "take the file from a backup, or `kavka pipeline run --full-refresh TABLE` starts again from nothing"
+)
 _NEXT: Final = (
     ("TABLE_OR_VIEW_NOT_FOUND", "define a table of that name, or spell it as it is defined"),
     (
@@ -51,10 +54,8 @@ _NEXT: Final = (
     ("DATA_SOURCE_NOT_FOUND", 'is the format installed? `kavka spark doctor` checks it for "kavka"'),
     ("STREAMING_RUN_NEWER_CONCURRENT_UPDATE", "another run of this pipeline is under way"),
     ("INCOMPATIBLE_TABLE_CHANGE", "`kavka pipeline run --full-refresh TABLE` computes it again from the start"),
-    (
-        "MALFORMED_LOG_FILE",
-        "take the file from a backup, or `kavka pipeline run --full-refresh TABLE` starts again from nothing",
-    ),
+    ("MALFORMED_LOG_FILE", DAMAGED_NEXT),
+    ("Failed to read log file", DAMAGED_NEXT),
     ("StreamingQuery checkpoint", "`kavka pipeline run --full-refresh TABLE` starts again from nothing"),
     (
         "ATTEMPT_ANALYSIS_IN_PIPELINE_QUERY_FUNCTION",
@@ -128,8 +129,9 @@ def named_flow(text: str, definitions: Definitions) -> str:
     """The flow that a message of Spark's names; empty if it names no known flow."""
     for match in _NAMED_FLOW.finditer(text):
         name = short_name(match[1].replace("`", "").rstrip("."))
-        if name in definitions.places:
-            return name
+        for known in (name, name.rpartition(".")[2]):
+            if known in definitions.places:
+                return known
     return ""
 
 

@@ -167,6 +167,15 @@ def ranges_of(source: Mapping[str, Any]) -> Mapping[str, Mapping[str, list[list[
     return found.get(FILLED_IN) or {} if isinstance(found, dict) else {}
 
 
+USUAL_HOME: Final = ("spark_catalog", "default")
+
+
 def short_name(flow: str) -> str:
-    """The name without the catalog and database that SDP adds."""
-    return flow.removeprefix("spark_catalog.default.")
+    """The name without the catalog and database that SDP adds to names of a pipeline that has none of its own."""
+    return flow.removeprefix(".".join(USUAL_HOME) + ".")
+
+
+def defined_name(flow: str, home: tuple[str, str] = USUAL_HOME) -> str:
+    """The name as the pipeline's files have it, of one that Spark reports. `home` is the pipeline's catalog and
+    database."""
+    return flow.replace("`", "").removeprefix(f"{home[0]}.").removeprefix(f"{home[1]}.")

@@ -17,7 +17,9 @@ Decides what the file means and refuses what it does not know, with the line whe
       alerts: {webhook: URL, lag: 100000, for: 5m, broken: 1%}      who is told of failed runs, and of what else
       lineage: URL                      OpenLineage; true: as its client is configured
 
-I1  What SDP gets has no key of kavka's, and its storage is an absolute URI.
+I1  What SDP gets has no key of kavka's, and its storage is an absolute URI, in the letters of the path: Hadoop takes
+    none for an escape. SDP turns it into one and back again before a query gets its checkpoint, so a path that this
+    changes is refused. The checkpoint would lie elsewhere, where a full refresh does not find it: a table without rows
 I2  Text from --set and -b goes over what the file says; nothing else does.
 
 Source: pyspark/pipelines/cli.py of Spark 4.3 (which keys, which globs).
@@ -32,12 +34,15 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Final
-from urllib.parse import unquote, urlparse
+from urllib.parse import urlparse
 
 from kavka.installation import install_command
 from kavka_spark.pipelines.monitor import Limits
+from kavka_spark.pipelines.progress import USUAL_HOME
 
 FILE_NAME: Final = "pipeline.yml"
+_ESCAPED: Final = re.compile(r"""[\x00-\x20"#%<>?\[\\\]^`{|}\x7f-\xa0]|\s""")
+"""What Java's URI does not leave as it is."""
 OWN_FILE: Final = "kavka.yml"
 SDP_KEYS: Final = ("name", "storage", "catalog", "database", "schema", "configuration", "libraries")
 OWN_KEY: Final = "kavka"
@@ -89,6 +94,11 @@ class PipelineSpec:
     def root(self) -> Path:
         """The folder to which globs and relative paths refer."""
         return self.path.parent
+
+    @property
+    def home(self) -> tuple[str, str]:
+        """The catalog and the database of tables that are named without one."""
+        return self.catalog or USUAL_HOME[0], self.database or USUAL_HOME[1]
 
     @property
     def state(self) -> Path:
@@ -230,6 +240,13 @@ def _storage(file: Path, storage: str) -> str:
         urlparse(uri)
     except ValueError as problem:
         raise SpecError(f"{file}: storage is {storage}: {problem}", "write a folder or a URI") from problem
+    escaped = sorted(set(_ESCAPED.findall(uri)))
+    if escaped:
+        raise SpecError(
+            f"{file}: storage is {uri}, and Spark does not find again what it stores below a path with "
+            f"{' or '.join(map(repr, escaped))}",
+            "move the pipeline, or let storage name a folder elsewhere, without spaces, % and brackets in its path",
+        )
     return uri
 
 
@@ -237,13 +254,13 @@ def storage_uri(root: Path, storage: str) -> str:
     """The absolute URI of a folder below `root`; a URI is returned as it is."""
     if re.match(r"[a-z][a-z0-9+.-]+:", storage):
         return storage
-    return (root / os.path.expanduser(storage)).resolve().as_uri()
+    return f"file://{(root / os.path.expanduser(storage)).resolve()}"
 
 
 def local_path(uri: str) -> Path | None:
     """The folder of a file: URI; None for other file systems."""
     parts = urlparse(uri)
-    return Path(unquote(parts.path)) if parts.scheme == "file" else None
+    return Path(parts.path) if parts.scheme == "file" else None
 
 
 def _globs(file: Path, libraries: object) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from kavka_spark.pipelines.definitions import DefinitionProblem, Definitions, Pl
 from kavka_spark.pipelines.event_log import EventLog
 from kavka_spark.pipelines.journal import KEPT, Journal, JournalReader, journals, new_journal_path
 from kavka_spark.pipelines.problems import plain, problem_of
-from kavka_spark.pipelines.progress import Figures, source_lag
+from kavka_spark.pipelines.progress import Figures, defined_name, source_lag
 from kavka_spark.pipelines.spec import SpecError, parse_spec, read_spec
 from kavka_spark.pipelines.sql_definitions import SqlProblem, sql_definitions
 from kavka_spark.stream_plans import require_frame
@@ -143,6 +143,19 @@ def test_the_event_log_tells_queries_and_views_and_goes_on_to_its_next_file(tmp_
     assert not first.exists(), "what was read is deleted"
     assert (log.figures["by"].rows_in, log.figures["by"].rows_out) == (5, 2)
     assert log.failures == {"raw": "it broke"}
+
+
+def test_reports_have_the_names_of_the_definitions_whatever_the_pipelines_database(tmp_path: Path) -> None:
+    for number, (home, reported) in enumerate(
+        [(("spark_catalog", "shop"), "spark_catalog.shop.raw"), (("lake", "shop"), "lake.shop.raw")]
+    ):
+        folder = tmp_path / str(number) / "eventlog_v2_app"
+        folder.mkdir(parents=True)
+        listener = "org.apache.spark.sql.streaming.StreamingQueryListener$Query"
+        begun = _line(Event=f"{listener}StartedEvent", id="q", runId="r", name=reported)
+        (folder / "events_1_app").write_text(begun)
+        assert EventLog(folder.parent, home).take() == {"raw"}
+    assert defined_name("`spark_catalog`.`other`.`raw`", ("spark_catalog", "shop")) == "other.raw"
 
 
 def test_a_torn_line_of_a_journal_is_none_and_old_journals_go(tmp_path: Path) -> None:

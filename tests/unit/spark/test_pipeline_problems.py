@@ -76,6 +76,7 @@ def test_a_python_that_did_not_start_in_time_is_told_with_what_to_do(tmp_path: P
         ("[CAST_INVALID_INPUT] The value 'abc' cannot be cast. SQLSTATE: 22018", "with try_cast it is NULL"),
         ("[JAVA_GATEWAY_EXITED] Java gateway process exited before sending its port number.", "kavka spark doctor"),
         ('Cannot run program "/nope": error=2, No such file or directory', "PYSPARK_PYTHON"),
+        ("Failed to read log file file:/s/offsets/0. Incomplete log file SQLSTATE: XXKST", "a backup"),
         ("Failed to read log file offsets/0. [MALFORMED_LOG_FILE] Log file was malformed. SQLSTATE: KD002", "a backup"),
     ],
 )

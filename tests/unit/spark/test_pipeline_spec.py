@@ -20,6 +20,14 @@ FILE = Path("/pipelines/orders/pipeline.yml")
 def test_a_relative_storage_is_beside_the_file_and_a_uri_stays() -> None:
     assert storage_uri(Path("/pipelines/orders"), "storage") == "file:///pipelines/orders/storage"
     assert storage_uri(Path("/pipelines"), "s3a://bucket/orders") == "s3a://bucket/orders"
+    assert storage_uri(Path("/home/jürgen"), "a+b@c,d") == "file:///home/jürgen/a+b@c,d"  # Hadoop knows no escapes.
+
+
+@pytest.mark.parametrize("storage", ["my storage", "a%20b", "a[1]", "{a}", "a#b", "a?b", "s3a://bucket/my orders"])
+def test_a_storage_is_refused_that_spark_would_write_otherwise_in_each_place(storage: str) -> None:
+    """A full refresh would not find the checkpoint, and leave a table without rows."""
+    with pytest.raises(SpecError, match="Spark does not find again what it stores below a path with"):
+        parse_spec(FILE, {"name": "orders", "storage": storage})
 
 
 def test_own_settings_have_units_and_defaults() -> None:
