@@ -137,8 +137,8 @@ def _of_tree(plan: Any) -> Iterator[Step]:
             yield Step(name, table=step.identifier().toString())  # An alias of the user's has no qualifier.
         else:
             yield Step(name)
-        children = step.children()
-        todo += [children.apply(number) for number in range(children.length())]
+        for inner in (step.children(), step.subqueries()):
+            todo += [inner.apply(number) for number in range(inner.length())]
 
 
 def _source(relation: Any) -> dict[str, Any]:

@@ -115,7 +115,8 @@ def _restore(spark: SparkSession, spec: PipelineSpec, journal: Journal) -> None:
     """What earlier drivers left is made good; `spark` is a classic session."""
     catalog.restore(spark, spec)
     for path in unplanned.remove(spark, spec):
-        journal.write("note", text=f"{path} was removed: a driver was killed before it had planned its first batch")
+        text = f"{path} was removed: a driver was killed before it had planned its first batch"
+        journal.write("note", text=text, is_warning=True)
 
 
 def _tell_session(journal: Journal, version: str, began: float) -> None:

@@ -18,7 +18,7 @@ I2  No more than `KEPT` journals are left of earlier runs.
     checked       flow, batch, rows, broken: {"drop: has an id": 3} (of a micro-batch in which rows broke expectations)
     run ended     run, outcome (completed, failed), seconds
     problem       problem, next_step, flow, file, line
-    note          text (what is waited for)
+    note          text (what is waited for); with is_warning, what somebody should know of
     ended         status
 """
 

@@ -24,11 +24,19 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any, Final
 
 from kavka_spark.pipelines import catalog
 from kavka_spark.pipelines.datasets import datasets_of
-from kavka_spark.pipelines.definitions import DEFAULT_FORMAT, Definitions, Registry, load_definitions
+from kavka_spark.pipelines.definitions import (
+    DEFAULT_FORMAT,
+    DefinitionProblem,
+    Definitions,
+    Place,
+    Registry,
+    load_definitions,
+)
 from kavka_spark.pipelines.journal import Journal
 from kavka_spark.pipelines.order import Order
 from kavka_spark.pipelines.precheck import OURS, reach, readers_in, sinks_in
@@ -113,6 +121,7 @@ class LongSession:
             self._definitions = registry.definitions
             self._journal.write("defined", flows=self._definitions.as_json(self._spec.root))
             self._start_all(self._wanted())
+            self._views = self._in_order()
             went_well = self._go_on(is_over, began)
         except _Unresolved as unresolved:
             self._tell_problem(unresolved.error, registry, unresolved.wanted.flow)
@@ -163,6 +172,23 @@ class LongSession:
                 raise waiting[0] from waiting[0].error
             left = [each.wanted for each in waiting]
 
+    def _in_order(self) -> dict[str, _Wanted]:
+        """The materialized views, each after those that it reads: where their tables were there already, they were
+        resolved as they are defined. Raises `DefinitionProblem` where they read each other."""
+        flows = {self._full_name(wanted.target): flow for flow, wanted in self._views.items()}
+        reads = self._definitions.reads
+        names = {flow: {step.table.replace("`", "").lower() for step in reads.get(flow, ())} for flow in self._views}
+        before = {flow: {flows[name] for name in names[flow] & flows.keys()} for flow in self._views}
+        try:
+            return {flow: self._views[flow] for flow in TopologicalSorter(before).static_order()}
+        except CycleError as error:
+            around = error.args[1]
+            place = self._definitions.place_of(around[0]) or Place("")
+            raise DefinitionProblem(f"materialized views read each other: {' < '.join(around)}", place) from error
+
+    def _full_name(self, target: str) -> str:
+        return ".".join([*self._spec.home, *target.replace("`", "").split(".")][-3:]).lower()
+
     def _start(self, wanted: _Wanted, frame: DataFrame) -> None:
         frame.schema  # noqa: B018 - resolves it now, so that what is missing is seen here
         self._definitions.note_reads(wanted.flow, frame)
@@ -208,8 +234,7 @@ class LongSession:
     def _checkpoint(self, wanted: _Wanted) -> str:
         """The checkpoint where SDP has it: the highest number is the one since the last full refresh (I1)."""
         target = wanted.target.split(".")
-        database = self._spec.database or catalog.DATABASE
-        parts = target if wanted.kind == "sink" else [self._spec.catalog or catalog.CATALOG, database, *target][-3:]
+        parts = target if wanted.kind == "sink" else [*self._spec.home, *target][-3:]
         path = "/".join([self._spec.storage.rstrip("/"), CHECKPOINTS, *parts, wanted.flow.split(".")[-1]])
         folder = local_path(path)
         there = [] if folder is None or not folder.is_dir() else list(folder.iterdir())

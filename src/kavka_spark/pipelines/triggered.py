@@ -32,7 +32,7 @@ from kavka_spark.pipelines.late_flows import LateFlows
 from kavka_spark.pipelines.order import Order
 from kavka_spark.pipelines.precheck import endpoints_problem, sinks_in
 from kavka_spark.pipelines.problems import Problem, plain, problem_of, told
-from kavka_spark.pipelines.progress import short_name
+from kavka_spark.pipelines.progress import defined_name
 from kavka_spark.pipelines.spec import PipelineSpec
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class TriggeredRuns:
         self._order = order
         self._journal = journal
         self._spark, self._classic = sessions
-        self._log = EventLog(log)
+        self._log = EventLog(log, spec.home)
         self._writing = threading.Lock()
         self._number = 0
         self._has_saved = False
@@ -89,15 +89,14 @@ class TriggeredRuns:
         )
         backfill = None if self._order.backfill is None else FlowBackfill(*self._order.backfill)
         on_frame = None if backfill is None else backfill.take
-        home = (self._spec.catalog or catalog.CATALOG, self._spec.database or catalog.DATABASE)
-        flows = LateFlows(SparkConnectGraphElementRegistry(self._spark, graph), self._spark, graph, home)
+        flows = LateFlows(SparkConnectGraphElementRegistry(self._spark, graph), self._spark, graph, self._spec.home)
         registry = Registry(flows, on_frame)
         failed: dict[str, str] = {}
         try:
             load_definitions(self._spec, registry, self._spark, lambda: _as_sdp_reads(self._spark, graph))
             if catalog.is_case_insensitive(self._spec):
                 flows.check_spelling(registry)
-            flows.define(registry, lambda text: self._journal.write("note", text=text))
+            flows.define(registry, lambda text: self._journal.write("note", text=text, is_warning=True))
             registry.definitions.check_tables((*self._order.refresh, *self._order.full_refresh))
             if backfill is not None:
                 backfill.check({each.flow: each.options for each in sinks_in(registry.definitions)})
@@ -141,7 +140,8 @@ class TriggeredRuns:
         match = _UNRESOLVED.search(message) or _FLOW.search(message)
         if match is None:
             return
-        flow, state = short_name(match[1].replace("`", "")), "failed" if match.re is _UNRESOLVED else match[2].lower()
+        flow = defined_name(match[1], self._spec.home)
+        state = "failed" if match.re is _UNRESOLVED else match[2].lower()
         why = message[match.end() :].strip(" .:\n") if state == "failed" else ""
         if state == "failed":
             failed[flow] = why

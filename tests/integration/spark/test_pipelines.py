@@ -103,7 +103,8 @@ def project(kavka_broker: KavkaProcess, tmp_path: Path, request: pytest.FixtureR
         "transformations/numbers.py": NUMBERS,
         "transformations/sums.sql": SUMS,
     }
-    return PipelineProject.of_files(tmp_path / "numbers", kavka_broker.bootstrap, files, topic=name)
+    directory = tmp_path / "nümbers+1"  # A path that must reach Spark as it is.
+    return PipelineProject.of_files(directory, kavka_broker.bootstrap, files, topic=name)
 
 
 def _produce(project: PipelineProject, numbers: range) -> None:
@@ -136,6 +137,8 @@ def test_a_second_run_takes_what_is_new_and_nothing_else(project: PipelineProjec
     told = project.command("status", str(project.directory)).stdout
     assert told.count("completed") >= 2
     assert "numbers\t200\t200\t0" in told
+    project.run("--full-refresh", "numbers")
+    assert sorted(row["number"] for row in project.rows("numbers")) == list(range(1_200))
 
 
 def test_a_run_without_brokers_is_over_in_seconds_and_starts_no_spark(tmp_path: Path) -> None:
@@ -240,6 +243,27 @@ def test_the_two_ways_of_running_take_turns_through_kill_9_and_each_row_is_there
     assert {row["parity"]: row["n"] for row in project.rows("sums")} == {0: 1_150, 1: 1_150}
     # A sink that is not exactlyOnce may have some twice after a kill, and none missing.
     assert set(_copied(project)) == set(range(0, 2_300, 2))
+
+
+@pytest.mark.thorough
+def test_a_view_of_a_view_has_its_rows_in_a_session_that_finds_both_tables(project: PipelineProject) -> None:
+    """It is defined before the other one, and computed after it."""
+    query = "SELECT sum(n) AS n, (SELECT sum(n) FROM sums) AS again FROM sums"
+    (project.directory / "transformations/a_first.sql").write_text(f"CREATE MATERIALIZED VIEW a_first AS {query}")
+    file = project.directory / "pipeline.yml"
+    file.write_text(file.read_text().replace("refresh: 2s", "refresh: 1h"))
+    _produce(project, range(300))
+    project.run()
+    spec = Order(str(project.directory), "", "continuous", project.bootstrap).spec()
+    with environment(), Runner(spec, Order(str(spec.path), "", "continuous", project.bootstrap)) as runner:
+        computed: set[str] = set()
+        for event in runner.events():
+            computed |= {event["flow"]} if event is not None and event["event"] == "progress" else set()
+            if computed >= {"a_first", "sums"}:
+                break
+        _produce(project, range(300, 600))
+        _wait_for_rows(runner, 300)
+    assert project.rows("a_first") == [{"n": 600, "again": 600}]
 
 
 TABLES_PLANS = "spark_catalog/default/numbers/numbers/0/offsets"

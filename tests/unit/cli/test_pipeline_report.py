@@ -60,6 +60,18 @@ def test_a_run_ends_with_a_table_and_a_problem_is_kept(tmp_path: Path, capsys: p
     assert teller.problem[0] == "flow b, t/a.sql:3: no such column"
 
 
+def test_a_warning_is_said_once_and_what_is_waited_for_is_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    teller = Teller(_spec(tmp_path), Order("p", "", "run"), as_json=False, quiet=True)
+    for number in (1, 2):
+        teller.take({"event": "note", "text": "Spark starts"})
+        teller.take({"event": "run began", "run": number, "at": 0.0})
+        teller.take({"event": "note", "text": "m has what earlier runs left in base", "is_warning": True})
+    teller.end()
+    assert capsys.readouterr().err == "m has what earlier runs left in base\n"
+
+
 def test_a_run_that_came_to_no_flow_has_no_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     teller = Teller(_spec(tmp_path), Order("p", "", "run"), as_json=False, quiet=True)
     for event in (

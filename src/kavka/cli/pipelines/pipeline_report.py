@@ -87,6 +87,7 @@ class Teller:
         self._quiet = quiet
         self._run = Run()
         self._phase = "Spark starts"
+        self._warned_of: set[str] = set()
         self._began = time.monotonic()
         self._noted_at = self._began
         self._live: Live | None = None
@@ -105,6 +106,10 @@ class Teller:
             print(json_text(event), flush=True)
         self._run.take(event)
         match event["event"]:
+            case "note" if event.get("is_warning"):
+                if event["text"] not in self._warned_of:
+                    self.complain(event["text"])
+                self._warned_of.add(event["text"])
             case "note":
                 self._phase = event["text"]
             case "session":
