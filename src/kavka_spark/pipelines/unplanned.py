@@ -46,7 +46,7 @@ def remove(spark: SparkSession, spec: PipelineSpec) -> list[str]:
 
 
 def _plans(jvm: Any, files: Any, folder: Any, depth: int) -> Iterator[Any]:
-    """The folders `offsets`. Walked, not matched by a pattern: the storage's own path may have a bracket."""
+    """The folders `offsets`. Walked, not matched by a pattern, in which a path may have letters of a meaning."""
     for each in files.listStatus(folder):
         path = each.getPath()
         plans = jvm.org.apache.hadoop.fs.Path(path, "offsets")
