@@ -176,6 +176,19 @@ def test_the_largest_timestamp_is_the_first_batchs_that_has_it(tmp_path: Path) -
     assert segment.view().largest == (NOW_MS + 10, BASE + 3)
 
 
+def test_a_first_batch_that_is_damaged_has_no_timestamp_once_its_segment_is_read_anew(tmp_path: Path) -> None:
+    segment = new_segment(tmp_path)
+    put(segment, *ones(2))
+    segment.write_indexes(closing=True)
+    found = opened(segment)
+    assert found.first_timestamp == NOW_MS
+    with open(file_of(segment, ".log"), "r+b") as file:
+        file.seek(16)
+        file.write(b"\x09")
+    found.reset_indexes()
+    assert found.first_timestamp == NO_TIME
+
+
 def test_the_first_timestamp_is_the_largest_of_the_first_batch_and_is_read_once(tmp_path: Path) -> None:
     disk = NotingFileSystem()
     segment = new_segment(tmp_path, disk)
