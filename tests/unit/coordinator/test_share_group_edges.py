@@ -253,6 +253,20 @@ def test_rebalances_are_counted_once_for_each_epoch() -> None:
     in_virtual_time(scenario)
 
 
+def test_a_group_whose_making_is_cut_off_has_not_rebalanced() -> None:
+    """What its first member reads fills a batch; the next one, with the group's epoch, is refused."""
+
+    async def scenario() -> None:
+        case = await started(OffsetsLog(delay_s=1.0))
+        joining = asyncio.ensure_future(case.beat("one", 0, [f"{number:0240}" for number in range(2_300)]))
+        await asyncio.sleep(0.5)
+        case.log.error = ErrorCode.NOT_ENOUGH_REPLICAS
+        assert await refused(joining) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert (group_of(case).epoch, case.groups.rebalances["share"]) == (0, 0)
+
+    in_virtual_time(scenario)
+
+
 def test_rebalances_are_not_counted_for_records_that_leave_the_epoch() -> None:
     async def scenario() -> None:
         case = await started()
