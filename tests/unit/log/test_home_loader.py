@@ -85,14 +85,15 @@ def test_of_two_directories_the_one_with_the_later_mark_is_the_log(
     assert sorted(str(log.topic_partition) for log in logs) == ["audit-0", "audit-1", "orders-0", "paid-0", "paid-1"]
 
 
+@pytest.mark.parametrize("mark", [None, b"0 undecided"], ids=["of no move", "and moved on"])
 @pytest.mark.parametrize("marked", ["a", "b"])
-def test_a_mark_says_nothing_of_another_topics_log(tmp_path: Path, marked: str) -> None:
+def test_a_mark_says_nothing_of_another_topics_log(tmp_path: Path, marked: str, mark: bytes | None) -> None:
     """1. A move ends while a disk is offline, so that its mark stays. 2. The disk that the log is on goes offline. 3.
     The topic is deleted and made again, and its log on another disk takes records. 4. All disks are back."""
     homes = tmp_path / "a", tmp_path / "b"
     (other,) = {"a", "b"} - {marked}
     lay(tmp_path / marked, "orders-0", mark=b"1", topic_id=TOPIC_ID)
-    lay(tmp_path / other, "orders-0", topic_id=LATER_ID)
+    lay(tmp_path / other, "orders-0", mark=mark, topic_id=LATER_ID)
     with pytest.raises(LogsContradict, match=r"orders-0 is also in .*/orders-0, as another topic's: remove"):
         manager(*homes).load(NOW_MS)
     assert [sorted(path.name for path in home.iterdir() if path.is_dir()) for home in homes] == [["orders-0"]] * 2

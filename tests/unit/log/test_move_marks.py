@@ -133,14 +133,15 @@ def test_marks_of_logs_in_several_directories_are_removed_with_the_first_start_t
 
 def test_a_directory_whose_name_is_nearly_that_of_a_log_says_nothing_of_it(tmp_path: Path) -> None:
     """`orders-00` is no name that a broker gives."""
-    filesystem, paths = two_logs(tmp_path, NEWER)
-    filesystem.remove(f"{paths[0]}/{PARTITION}/.kavka-moved")
+    filesystem, paths = two_logs(tmp_path, OLDER)
     nearly, foreign = tmp_path / "1" / "orders-00", tmp_path / "1" / "backup"
     for path in (nearly, foreign):
         path.mkdir(parents=True)
         write_mark(filesystem, str(path), DECIDED)
     logs = started(filesystem, paths[0], str(tmp_path / "1"))
-    assert logs.get_or_create(PARTITION, None, NOW_MS).directory == f"{paths[0]}/{PARTITION}"
+    log = logs.get(PARTITION)
+    assert log is not None
+    assert (log.directory, log.log_end_offset) == (f"{paths[0]}/{PARTITION}", 1)
     assert read_mark(filesystem, str(nearly)) == DECIDED
 
 
