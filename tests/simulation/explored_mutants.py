@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 from kavka.simulator.runs.explore import Outcome, Point, Scope, run
 from kavka.simulator.runs.shrink import be_quiet
 from kavka.simulator.runs.stories import STORIES
-from tests.simulation.mutation import Change, Mutant, put_back
+from tests.simulation.mutation import Change, Mutant, chosen, put_back
 
 LOG: Final = "kavka.log.unified_log:UnifiedLog"
 DURABILITY: Final = "kavka.log.durability"
@@ -178,9 +178,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--points", type=int, default=POINTS, help="of each story and kind")
     arguments = parser.parse_args(argv)
     names = [each.mutant.name for each in MENDED]
-    chosen = [name for name in names if not arguments.names or name.startswith(tuple(arguments.names))]
+    wanted = chosen(parser, names, arguments.names)
     with multiprocessing.get_context("fork").Pool(os.cpu_count(), be_quiet, maxtasksperchild=1) as pool:
-        found = pool.map(_report, [(name, arguments.points) for name in chosen], chunksize=1)
+        found = pool.map(_report, [(name, arguments.points) for name in wanted], chunksize=1)
     print(f"{len(found) - sum(found)} of {len(found)} bugs live that should not")
     return 0 if all(found) else 1
 

@@ -13,6 +13,7 @@ import importlib
 import inspect
 import sys
 import textwrap
+from argparse import ArgumentParser
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -53,6 +54,14 @@ class Mutant:
         ]
         assert names or not self.killers, f"{self.name}: no scenario is named like {self.killers}"
         return names
+
+
+def chosen(parser: ArgumentParser, names: Sequence[str], beginnings: Sequence[str]) -> list[str]:
+    """The names that begin like one of these; all if there are none. A beginning of no name ends the program."""
+    for beginning in beginnings:
+        if not any(name.startswith(beginning) for name in names):
+            parser.error(f"no bug's name begins with {beginning!r}; there are: {'; '.join(names)}")
+    return [name for name in names if not beginnings or name.startswith(tuple(beginnings))]
 
 
 @contextmanager

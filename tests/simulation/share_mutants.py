@@ -20,7 +20,7 @@ from kavka.simulator.runs.explore import Scope, run
 from kavka.simulator.runs.shrink import be_quiet
 from kavka.simulator.runs.stories import STORIES
 from kavka.simulator.runs.swarm import SeedResult, run_seed
-from tests.simulation.mutation import Change, Mutant, put_back
+from tests.simulation.mutation import Change, Mutant, chosen, put_back
 
 PARTITION: Final = "kavka.share.decide.share_partition"
 LEADERS: Final = "kavka.broker.share.led_share_partitions:ShareLeaders"
@@ -378,11 +378,11 @@ def hunt(shared: Shared, points: int = POINTS, seeds: int = SEEDS) -> tuple[int,
 def main(argv: Sequence[str] | None = None, bugs: Sequence[Shared] = SHARED) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("names", nargs="*", help="beginnings of names; default: all")
-    names = tuple(parser.parse_args(argv).names)
+    names = chosen(parser, [each.mutant.name for each in bugs], parser.parse_args(argv).names)
     be_quiet()
     alive = 0
     for shared in bugs:
-        if names and not shared.mutant.name.startswith(names):
+        if shared.mutant.name not in names:
             continue
         began_s = time.process_time()
         tried, rule, how = hunt(shared)
@@ -394,7 +394,7 @@ def main(argv: Sequence[str] | None = None, bugs: Sequence[Shared] = SHARED) -> 
             else "LIVES"
         )
         print(f"{time.process_time() - began_s:6.1f} s CPU  {shared.mutant.name}: {told}", flush=True)
-    print(f"{alive} of {len(bugs)} bugs live")
+    print(f"{alive} of {len(names)} bugs live")
     return 1 if alive else 0
 
 

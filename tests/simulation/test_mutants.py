@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kavka.simulator.runs.explore import KINDS
 from kavka.simulator.runs.stories import STORIES
+from tests.simulation import explored_mutants, share_mutants, streams_mutants
 from tests.simulation.explored_mutants import MENDED, Mended
 from tests.simulation.mutants import MUTANTS, Mutant
 from tests.simulation.mutation import hunt, put_back
@@ -28,3 +31,13 @@ def test_no_two_have_one_name() -> None:
     names = [mutant.name for mutant in MUTANTS]
 
     assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("program", [explored_mutants, share_mutants, streams_mutants], ids=lambda it: it.__name__)
+def test_a_name_that_no_bug_has_is_told_and_nothing_counts_as_found(
+    program: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        program.main(["nosuch"])
+    assert ended.value.code == 2
+    assert "no bug's name begins with 'nosuch'" in capsys.readouterr().err
