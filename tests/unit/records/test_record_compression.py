@@ -312,6 +312,7 @@ NEXT = XERIAL_HEADER
         ((snappy(raw_snappy(b"abc")), snappy()), b"abc", 2),
         ((snappy(raw_snappy(b"abc")), NEXT, NEXT, snappy(raw_snappy(b"d"))), b"abcd", 5),
         ((snappy(raw_snappy(b"abc")), NEXT[:8] + b"\0\0\0\2" * 2, snappy(raw_snappy(b"d"))[16:]), b"abcd", 3),
+        ((snappy(raw_snappy(b"abc")), NEXT[:8] + b"\1" + bytes(7), snappy(raw_snappy(b"d"))[16:]), b"abcd", 3),
         ((snappy(raw_snappy(b"abc")), NEXT[:12] + bytes(4), snappy(raw_snappy(b"d"))[16:]), b"abcd", 3),
         ((snappy(raw_snappy(b"abc")), b"?"), b"abc", 2),
         ((snappy(raw_snappy(b"abc")), NEXT[:3]), b"abc", 2),
@@ -329,7 +330,15 @@ def test_snappy_streams_are_read_one_behind_another_and_less_than_a_length_is_ig
 
 @pytest.mark.parametrize(
     "behind",
-    [NEXT[:4], NEXT[:9], NEXT[:15], NEXT[:8] + bytes(8), NEXT[:8] + bytes(4) + NEXT[12:], NEXT[:8] + b"\xff" * 8],
+    [
+        NEXT[:4],
+        NEXT[:9],
+        NEXT[:15],
+        NEXT[:8] + bytes(8),
+        NEXT[:8] + bytes(4) + NEXT[12:],
+        NEXT[:8] + bytes(4) + b"\1\0\0\0",
+        NEXT[:8] + b"\xff" * 8,
+    ],
 )
 def test_a_next_snappy_stream_has_a_whole_header_of_a_version_that_there_is(behind: bytes) -> None:
     stream = snappy(raw_snappy(b"abc")) + behind
