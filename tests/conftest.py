@@ -19,17 +19,12 @@ from xdist.scheduler import LoadFileScheduling
 
 from kavka.logger import set_level
 from tests.apache_kafka import ApacheKafka, PeerMissing
-from tests.kit.kavka_process import KavkaProcess
+from tests.kit.kavka_process import NO_RETENTION, KavkaProcess
 from tests.kit.ports import free_port
 from tests.kit.server_process import fork_servers
 
 # Kafka's default heap of 1 GB is for measurements; a test's broker holds a few megabytes of records.
 TEST_HEAP = "-Xmx512M -Xms256M"
-
-# A broker that serves a whole run looks for old records every five minutes, from 30 s after its start on. Many tests
-# write records that are years old, and would lose them now and then.
-NEVER_MS = 7 * 86_400_000
-NO_RETENTION = {"log.initial.task.delay.ms": str(NEVER_MS)}
 
 # Brokers of tests that do not ask for a console have none beside them: it takes a processor's half second each.
 os.environ.setdefault("KAVKA_NO_CONSOLE", "1")
@@ -201,8 +196,8 @@ def _look_longer(item: pytest.Item, times: int) -> None:
 
 @pytest.fixture(scope="module")
 def kavka_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KavkaProcess]:
-    """One running `kavka up` for all tests of a module, which keeps old records. Use topics of your own."""
-    with KavkaProcess(tmp_path_factory.mktemp("kavka") / "data", settings=NO_RETENTION) as broker:
+    """One running `kavka up` for all tests of a module, with default settings. Use topics of your own."""
+    with KavkaProcess(tmp_path_factory.mktemp("kavka") / "data") as broker:
         yield broker
 
 

@@ -31,6 +31,10 @@ CLOCK_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 START_S, END_S = 60.0, 60.0
 """For a machine that does much else meanwhile: alone it takes a second."""
 
+NO_RETENTION = {"log.initial.task.delay.ms": str(7 * 86_400_000)}
+"""A broker looks for old records half a minute after its start, and every five minutes. Many tests write records that
+are years old, and would lose them now and then."""
+
 _running: weakref.WeakSet[KavkaProcess] = weakref.WeakSet()
 
 
@@ -121,13 +125,13 @@ class KavkaProcess:
         brokers: int = 1,
     ) -> None:
         """data_dir: where the broker keeps its topics; made when missing. port: None takes a free one.
-        settings: Kafka's names to values, passed as `--set`. log_file: gets what it prints, of every start.
-        environment: variables for it beside those of this process. from_nothing: never forked
+        settings: Kafka's names to values, passed as `--set`, beside NO_RETENTION. log_file: gets what it prints, of
+        every start. environment: variables for it beside those of this process. from_nothing: never forked
         (tests/kit/server_process.py). brokers: so many in the process, on this port and those behind it."""
         self.data_dir = data_dir
         self.brokers = brokers
         self.port = free_port(following=range(1, brokers)) if port is None else port
-        self.settings = dict(settings or {})
+        self.settings = {**NO_RETENTION, **(settings or {})}
         self.log_file = log_file or data_dir.parent / f"{data_dir.name}.log"
         self._environment = {**os.environ, **environment} if environment else None
         self._from_nothing = from_nothing

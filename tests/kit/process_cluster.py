@@ -34,7 +34,7 @@ from kazoo.exceptions import KazooException, NoNodeError
 from tests.apache_kafka import Release
 from tests.kit.bad_cable import Quality
 from tests.kit.command_server import PROGRAM
-from tests.kit.kavka_process import HOST, ProcessFailed, answers_metadata
+from tests.kit.kavka_process import HOST, NO_RETENTION, ProcessFailed, answers_metadata
 from tests.kit.network_lab import CLIENT, NetworkLab
 from tests.kit.ports import free_port
 from tests.kit.process_faults import ProcessFaults
@@ -62,6 +62,7 @@ BROKER_SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "num.network.threads": "2",
     "num.io.threads": "4",
+    **NO_RETENTION,
 }
 
 logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # it logs every refused connection, which tests cause

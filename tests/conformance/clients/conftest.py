@@ -16,7 +16,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.conformance.clients.waiting import wait_until
-from tests.conftest import NO_RETENTION
+from tests.kit.kavka_process import NO_RETENTION
 from tests.kit.process_cluster import ProcessCluster
 
 TopicFactory = Callable[..., str]
