@@ -11,6 +11,7 @@
     late_flows.py     SDP hears of flows so that it knows what they read, in later runs too
     sql_definitions.py  the same out of SQL files
     catalog.py        tables from run to run
+    emptying.py       a full refresh empties streaming tables with partitions, too
     unplanned.py      what a kill left of a query's first plan, which Spark would refuse
     backfill.py       a flow reads what was before its beginning
     datasets.py       the topics and tables that flows read and write, by name

@@ -13,6 +13,8 @@ run.
         it is removed. This is seen in a storage on this machine's disk only
     I5  a table is created anew where no files are, and put where its files are afterwards: of a partitioned table that
         a stream wrote, Spark finds the partitions' columns twice (in the table and in the paths), and drops all columns
+    I6  a table's partitions are those that its folders are: SDP empties a materialized view with TRUNCATE TABLE before
+        it computes it, and that removes the files of the partitions that the catalog knows, no others
 
 Source: measured (docs/pipelines.md); CatalogTable of Spark 4.3, whose type only its own API can change.
 """
@@ -106,6 +108,9 @@ def _restored(spark: SparkSession, path: Path, nothing: Path) -> str:
             "take it from a backup, or remove it: the table is then taken in with the columns that its files have",
         ) from problem
     _make_managed(spark, database, name, location)
+    table = f"{CATALOG}.`{database}`.`{name}`"
+    if external_catalog(spark).getTable(database, name).partitionColumnNames().nonEmpty():
+        spark.sql(f"ALTER TABLE {table} RECOVER PARTITIONS")
     return name
 
 
@@ -140,7 +145,7 @@ def format_of_rows(folder: Path) -> str:
 
 
 def _location(spark: SparkSession, database: str, table: str) -> str:
-    return str(_external_catalog(spark).getTable(database, table).location().toString())
+    return str(external_catalog(spark).getTable(database, table).location().toString())
 
 
 def _make_managed(spark: SparkSession, database: str, table: str, location: str = "") -> None:
@@ -149,7 +154,7 @@ def _make_managed(spark: SparkSession, database: str, table: str, location: str 
     `location`, a URI, is where the table is to lie instead.
     """
     jvm: Any = spark._jvm
-    catalog = _external_catalog(spark)
+    catalog = external_catalog(spark)
     found = catalog.getTable(database, table)
     changed = {"tableType": jvm.org.apache.spark.sql.catalyst.catalog.CatalogTableType.MANAGED()}
     if location:
@@ -163,7 +168,7 @@ def _copied(value: Any, changed: Mapping[str, Any]) -> Any:
     return value.copy(*(changed.get(name, value.productElement(number)) for number, name in enumerate(names)))
 
 
-def _external_catalog(spark: SparkSession):  # type: ignore[no-untyped-def]  # an object of Java's
+def external_catalog(spark: SparkSession):  # type: ignore[no-untyped-def]  # an object of Java's
     return spark._jsparkSession.sharedState().externalCatalog()
 
 

@@ -26,6 +26,7 @@ from kavka_spark.pipelines import catalog
 from kavka_spark.pipelines.backfill import FlowBackfill
 from kavka_spark.pipelines.datasets import datasets_of
 from kavka_spark.pipelines.definitions import Definitions, Registry, load_definitions
+from kavka_spark.pipelines.emptying import as_wholes, streaming_tables
 from kavka_spark.pipelines.event_log import EventLog
 from kavka_spark.pipelines.journal import Journal
 from kavka_spark.pipelines.late_flows import LateFlows
@@ -106,17 +107,11 @@ class TriggeredRuns:
             if (away := self._away(registry.definitions)) is not None:
                 return away
             full_refresh = self._order.full_refresh if self._number == 1 else ()
-            events = start_run(
-                self._spark,
-                graph,
-                full_refresh,
-                self._order.full_refresh_all and self._number == 1,
-                self._order.refresh,
-                dry,
-                self._spec.storage,
-            )
-            with self._reports():
-                for result in events:
+            is_of_all = self._order.full_refresh_all and self._number == 1
+            order = (full_refresh, is_of_all, self._order.refresh, dry, self._spec.storage)
+            to_empty = streaming_tables(registry.definitions) if full_refresh or is_of_all else []
+            with as_wholes(self._classic, self._spec, to_empty), self._reports():
+                for result in start_run(self._spark, graph, *order):
                     if "pipeline_event_result" in result:
                         self._on_event(result["pipeline_event_result"].event.message, failed)
         except PySparkException as error:

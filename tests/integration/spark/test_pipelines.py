@@ -137,7 +137,8 @@ def test_a_second_run_takes_what_is_new_and_nothing_else(project: PipelineProjec
     told = project.command("status", str(project.directory)).stdout
     assert told.count("completed") >= 2
     assert "numbers\t200\t200\t0" in told
-    project.run("--full-refresh", "numbers")
+    numbers = last_figures(project.run("--full-refresh", "numbers"), "numbers")
+    assert (numbers["rows_in"], numbers["rows_out"], numbers["lag"]) == (1_200, 1_200, 0), "all was read again"
     assert sorted(row["number"] for row in project.rows("numbers")) == list(range(1_200))
 
 
