@@ -3,16 +3,18 @@
 Decides what counts as a row in, a row out, lag and a row that broke an expectation. Spark's reports are JSON
 (StreamingQueryProgress).
 
-I1  Rows in and out are sums over micro-batches; a batch that is reported twice (same number) counts once.
+I1  Rows in and out are sums over micro-batches; a batch that is reported twice (same number) counts once. A query that
+    found nothing new reports that, too, with the number of the batch to come: this is no batch.
 I2  Lag is told only where the source says where its topic ends: the official connector and `format("kavka")` do.
 
-Source: Spark's StreamingQueryProgress; spark.md: sinks of files report -1 rows, their tasks' metrics know better.
+Source: Spark's StreamingQueryProgress, ProgressReporter.finishNoExecutionTrigger; spark.md: sinks of files report -1
+rows, their tasks' metrics know better.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -54,6 +56,7 @@ class Figures:
     """Ranges before its sources' beginning, by topic and partition: first offset, end, and how far it was read."""
     _pending: list[CheckedBatch] = field(default_factory=list, repr=False)
     _last_batch: int = field(default=-1, repr=False)
+    _last_idle: tuple[int, str] = field(default=(-1, ""), repr=False)
     _reported_out: int | None = field(default=None, repr=False)
     _written_out: int | None = field(default=None, repr=False)
 
@@ -67,9 +70,11 @@ class Figures:
         batch = int(progress.get("batchId", -1))
         if batch <= self._last_batch and batch >= 0:
             return False
+        sources = progress.get("sources", ())
+        if "addBatch" not in progress.get("durationMs", {}):
+            return self._add_idle((batch, str(progress.get("timestamp", ""))), sources)
         self._last_batch = batch
         self.batches += 1
-        sources = progress.get("sources", ())
         self.rows_in += sum(int(source.get("numInputRows", 0)) for source in sources)
         reported = int(progress.get("sink", {}).get("numOutputRows", -1))
         if reported >= 0:
@@ -80,13 +85,25 @@ class Figures:
         if operators:
             self.state_rows = sum(int(each.get("numRowsTotal", 0)) for each in operators)
             self.dropped_late += sum(int(each.get("numRowsDroppedByWatermark", 0)) for each in operators)
+        self._add_offsets(sources)
+        self._add_counts(batch, counts_of(progress))
+        return True
+
+    def _add_idle(self, report: tuple[int, str], sources: Sequence[Mapping[str, Any]]) -> bool:
+        """How far the sources are of a report without a batch, each report once."""
+        if report <= self._last_idle:
+            return False
+        self._last_idle = report
+        before = self.lag, self.position
+        self._add_offsets(sources)
+        return before != (self.lag, self.position)
+
+    def _add_offsets(self, sources: Sequence[Mapping[str, Any]]) -> None:
         lags = [lag for lag in map(source_lag, sources) if lag is not None]
         self.lag = sum(lags) if lags else self.lag
         ends = [offsets for offsets in (offsets_of(source.get("endOffset")) for source in sources) if offsets]
         self.position = sum(sum(offsets.values()) for offsets in ends) if ends else self.position
         self.filled_in = next(filter(None, map(ranges_of, sources)), self.filled_in)
-        self._add_counts(batch, counts_of(progress))
-        return True
 
     def _add_counts(self, batch: int, counts: tuple[int, dict[str, int]] | None) -> None:
         if counts is None:

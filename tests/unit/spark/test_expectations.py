@@ -123,7 +123,7 @@ def test_a_column_or_a_text_may_be_called_as_a_function_of_the_moment() -> None:
 
 
 def _progress(batch: int, **counts: int) -> dict[str, object]:
-    return {"batchId": batch, "observedMetrics": {OBSERVED: {"rows": 10, **counts}}}
+    return {"batchId": batch, "durationMs": {"addBatch": 1}, "observedMetrics": {OBSERVED: {"rows": 10, **counts}}}
 
 
 def test_counts_add_up_and_each_micro_batch_with_broken_ones_is_told_once() -> None:

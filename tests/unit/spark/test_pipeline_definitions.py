@@ -60,7 +60,7 @@ def _progress(batch: int, rows: int, out: int = -1, end: int = 0, latest: int = 
         "id": "q",
         "name": "spark_catalog.default.raw",
         "batchId": batch,
-        "durationMs": {"triggerExecution": 500},
+        "durationMs": {"addBatch": 300, "triggerExecution": 500},
         "sources": [
             {
                 "numInputRows": rows,
@@ -83,6 +83,30 @@ def test_rows_are_summed_and_a_batch_counts_once() -> None:
     assert figures.rows_out == 7
     figures.add_batch(_progress(2, 1, out=3))
     assert figures.rows_out == 3, "what a sink reports goes over what its tasks wrote"
+
+
+def test_an_idle_report_has_the_next_batchs_number_and_takes_nothing_from_it() -> None:
+    """Spark reports a query that looked and found nothing with the number of the batch to come."""
+    look = {"durationMs": {"latestOffset": 5, "triggerExecution": 500}}
+    first = {**_progress(1, 0, end=10, latest=25), **look, "timestamp": "2026-11-29T14:09:08.100Z"}
+    second = {**_progress(1, 0, end=10, latest=26), **look, "timestamp": "2026-11-29T14:09:18.100Z"}
+    figures = Figures("raw")
+    assert figures.add_batch(_progress(0, 10, end=10, latest=10))
+    assert figures.add_batch(first)
+    assert (figures.rows_in, figures.batches, figures.seconds, figures.lag) == (10, 1, 0.5, 17)
+    assert figures.add_batch(second)
+    assert not any(map(figures.add_batch, (first, second))), "Spark's list has them again and again"
+    assert figures.lag == 18
+    assert figures.add_batch(_progress(1, 15, end=25, latest=25))
+    assert not any(map(figures.add_batch, (first, second))), "a report of before says nothing of now"
+    assert (figures.rows_in, figures.batches, figures.seconds, figures.lag) == (25, 2, 1.0, 2)
+
+
+def test_a_batch_without_rows_is_a_batch() -> None:
+    figures = Figures("raw")
+    assert figures.add_batch(_progress(0, 0))
+    assert not figures.add_batch(_progress(0, 0))
+    assert figures.batches == 1
 
 
 def test_a_source_without_offsets_of_partitions_has_no_lag() -> None:
