@@ -554,8 +554,6 @@ class GroupCoordinator(ActiveShards[ActiveGroupShard]):
             again = after_reading(self._loop, partial(self._on_time, active, group_id, has_read=True))
             active.timers[group_id] = (armed[0], again)
             return
-        if active.is_gone:
-            return
         consumers = active.shard.consumer_groups.get(group_id)
         if consumers is not None:
             if consumers.overdue(self.now_ms()):
