@@ -12,6 +12,7 @@
     sql_definitions.py  the same out of SQL files
     catalog.py        tables from run to run
     emptying.py       a full refresh empties streaming tables with partitions, too
+    passed_over.py    a checkpoint behind its table's files is refused: Spark would lose rows
     unplanned.py      what a kill left of a query's first plan, which Spark would refuse
     backfill.py       a flow reads what was before its beginning
     datasets.py       the topics and tables that flows read and write, by name

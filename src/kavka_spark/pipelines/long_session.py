@@ -39,6 +39,7 @@ from kavka_spark.pipelines.definitions import (
 )
 from kavka_spark.pipelines.journal import Journal
 from kavka_spark.pipelines.order import Order
+from kavka_spark.pipelines.passed_over import refuse_passed_over
 from kavka_spark.pipelines.precheck import OURS, reach, readers_in, sinks_in
 from kavka_spark.pipelines.problems import plain, problem_of, told
 from kavka_spark.pipelines.progress import Figures, short_name
@@ -120,6 +121,7 @@ class LongSession:
             load_definitions(self._spec, registry, self._spark)
             self._definitions = registry.definitions
             self._journal.write("defined", flows=self._definitions.as_json(self._spec.root))
+            refuse_passed_over(self._definitions, self._spec)
             self._start_all(self._wanted())
             self._views = self._in_order()
             went_well = self._go_on(is_over, began)

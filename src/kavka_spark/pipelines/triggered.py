@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -31,6 +31,7 @@ from kavka_spark.pipelines.event_log import EventLog
 from kavka_spark.pipelines.journal import Journal
 from kavka_spark.pipelines.late_flows import LateFlows
 from kavka_spark.pipelines.order import Order
+from kavka_spark.pipelines.passed_over import refuse_passed_over
 from kavka_spark.pipelines.precheck import endpoints_problem, sinks_in
 from kavka_spark.pipelines.problems import Problem, plain, problem_of, told
 from kavka_spark.pipelines.progress import defined_name
@@ -110,6 +111,7 @@ class TriggeredRuns:
             is_of_all = self._order.full_refresh_all and self._number == 1
             order = (full_refresh, is_of_all, self._order.refresh, dry, self._spec.storage)
             to_empty = streaming_tables(registry.definitions) if full_refresh or is_of_all else []
+            self._refuse_passed_over(registry.definitions, full_refresh, is_of_all=is_of_all)
             with as_wholes(self._classic, self._spec, to_empty), self._reports():
                 for result in start_run(self._spark, graph, *order):
                     if "pipeline_event_result" in result:
@@ -124,6 +126,15 @@ class TriggeredRuns:
             current = registry.current.flow if registry.current is not None else ""
             return problem_of(error, self._spec, registry.definitions, current)
         return endpoints_problem(self._spec, registry.definitions, with_topics=True) if dry else None
+
+    def _refuse_passed_over(self, definitions: Definitions, full_refresh: Sequence[str], *, is_of_all: bool) -> None:
+        """Of the tables that this run goes on with."""
+        emptied, named = (
+            {each.replace("`", "").lower().rpartition(".")[2] for each in names}
+            for names in (full_refresh, self._order.refresh)
+        )
+        if not is_of_all:
+            refuse_passed_over(definitions, self._spec, named - emptied if named or emptied else None)
 
     def _away(self, definitions: Definitions) -> Problem | None:
         """Who does not answer (I3)."""
