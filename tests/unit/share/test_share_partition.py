@@ -432,6 +432,18 @@ def test_the_last_record_that_there_is_room_for_brings_its_batch() -> None:
     assert (given.first, given.last) == (LIMITS.in_flight - 1, LIMITS.in_flight + 1)
 
 
+def test_the_numbers_are_those_of_the_protocol_and_of_the_state_topic() -> None:
+    """KIP-932, renewal of KIP-1222; states as in ShareSnapshotValue's delivery states."""
+    assert [(each.name, each.value) for each in AcknowledgeType] == [
+        ("GAP", 0),
+        ("ACCEPT", 1),
+        ("RELEASE", 2),
+        ("REJECT", 3),
+        ("RENEW", 4),
+    ]
+    assert (RecordState.AVAILABLE, RecordState.ACQUIRED, RecordState.ACKNOWLEDGED, RecordState.ARCHIVED) == (0, 1, 2, 4)
+
+
 def test_a_state_of_many_runs_takes_no_new_records() -> None:
     stored = [StateBatch(offset, offset, 0, 1 + offset % 2) for offset in range(MOST_SPANS - 1)]
     limits = LIMITS._replace(in_flight=10 * MOST_SPANS)
