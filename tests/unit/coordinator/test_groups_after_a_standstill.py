@@ -10,7 +10,7 @@ import pytest
 
 from kavka.coordinator.groups.consumer.decide.heartbeat import ConsumerHeartbeat, HeartbeatAnswer
 from kavka.coordinator.groups.coordinator import GroupCoordinator
-from kavka.coordinator.shared.standstill import STOOD_STILL_S, TURNS
+from kavka.coordinator.shared.standstill import STOOD_STILL_S, TURNS, after_reading, stood_still
 from tests.kit.virtual_time import in_virtual_time
 from tests.unit.coordinator.test_group_coordinator_edges import SESSION_S, All, stands_still
 
@@ -129,5 +129,23 @@ def test_what_waited_for_a_reading_does_not_put_out_who_came_meanwhile(kind: str
         await beats("g", "n", epoch)
         await asyncio.sleep(1)
         assert members(groups) == {"n"}
+
+    in_virtual_time(scenario)
+
+
+@pytest.mark.parametrize(("late_s", "stood"), [(0.0, False), (0.09, False), (0.11, True), (5.0, True)])
+def test_a_timer_that_is_a_tenth_of_a_second_late_tells_of_a_standstill(late_s: float, stood: bool) -> None:
+    """What arrived has as long to be read, and no longer."""
+
+    async def scenario() -> None:
+        loop, done = asyncio.get_running_loop(), asyncio.Event()
+        timer = loop.call_at(loop.time() - late_s, done.set)
+        assert stood_still(loop, timer) is stood
+        await done.wait()
+        done.clear()
+        began = loop.time()
+        after_reading(loop, done.set)
+        await done.wait()
+        assert loop.time() - began == pytest.approx(0.1, abs=0.001)
 
     in_virtual_time(scenario)
