@@ -69,6 +69,21 @@ def test_who_is_heard_of_is_kept_though_nothing_can_be_written() -> None:
     in_virtual_time(scenario)
 
 
+def test_who_is_heard_of_is_kept_though_it_takes_longer_than_a_session_to_see_that_nothing_can_be_written() -> None:
+    async def scenario() -> None:
+        case = await started()
+        await case.beat("one")
+        case.log.error, case.log.commits_after_s = ErrorCode.NOT_ENOUGH_REPLICAS, SESSION_S + 1
+        assert code(await case.refused("one", 2, rack_id="another")) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        case.log.error, case.log.commits_after_s = ErrorCode.NONE, 0.0
+        await asyncio.sleep(SESSION_S - 1)
+        assert list(case.group.members) == ["one"]
+        await asyncio.sleep(2)
+        assert list(case.group.members) == []
+
+    in_virtual_time(scenario)
+
+
 def test_who_is_refused_for_what_it_says_is_not_kept_for_it() -> None:
     async def scenario() -> None:
         case = await started()

@@ -434,6 +434,9 @@ def test_the_last_record_that_there_is_room_for_brings_its_batch() -> None:
 
 def test_the_numbers_are_those_of_the_protocol_and_of_the_state_topic() -> None:
     """KIP-932, renewal of KIP-1222; states as in ShareSnapshotValue's delivery states."""
+    stored = [StateBatch(offset, offset, state, 1) for offset, state in enumerate((0, 2, 4))]
+    states = [RecordState.AVAILABLE, RecordState.ACKNOWLEDGED, RecordState.ARCHIVED]
+    assert [span.state for span in SharePartition(0, stored).spans] == states
     assert [(each.name, each.value) for each in AcknowledgeType] == [
         ("GAP", 0),
         ("ACCEPT", 1),
