@@ -5,7 +5,7 @@ SHELL := /bin/bash
 PYTHON := .venv/bin/python
 # More workers than cores: most tests wait for a client, a timer or a process most of the time. Four of them left a
 # third of two cores idle.
-WORKERS ?= 6
+WORKERS ?= 5
 # Each worker imports all tests. Without their bytecode that takes 41 s of a core, with it 10: it is kept also where
 # PYTHONDONTWRITEBYTECODE is set, and made once, by two processes, before the first workers begin.
 PYTEST := PYTHONDONTWRITEBYTECODE= $(PYTHON) -m pytest

@@ -32,8 +32,8 @@ START_S, END_S = 60.0, 60.0
 """For a machine that does much else meanwhile: alone it takes a second."""
 
 NO_RETENTION = {"log.initial.task.delay.ms": str(7 * 86_400_000)}
-"""A broker looks for old records half a minute after its start, and every five minutes. Many tests write records that
-are years old, and would lose them now and then."""
+"""A broker looks for old records every five minutes, and Apache Kafka half a minute after its start, too. Many tests
+write records that are years old, and would lose them now and then."""
 
 _running: weakref.WeakSet[KavkaProcess] = weakref.WeakSet()
 

@@ -153,7 +153,7 @@ class BrokerSettings(Settings):
     log_flush_start_offset_checkpoint_interval_ms = integer(1 * MINUTE_MS, at_least(0), HIGH)
     log_index_interval_bytes = integer(4 * KIB, at_least(0), MEDIUM, CLUSTER_WIDE)
     log_index_size_max_bytes = integer(10 * MIB, at_least(4), MEDIUM, CLUSTER_WIDE)
-    log_initial_task_delay_ms = long(30_000, at_least(0), LOW, internal=True)
+    log_initial_task_delay_ms = long(None, at_least(0), LOW, internal=True)
     log_local_retention_bytes = long(-2, at_least(-2), MEDIUM, CLUSTER_WIDE)
     log_local_retention_ms = long(-2, at_least(-2), MEDIUM, CLUSTER_WIDE)
     log_message_downconversion_enable = boolean(True, LOW, CLUSTER_WIDE)

@@ -189,8 +189,9 @@ _BROKER = {
     "log.flush.start.offset.checkpoint.interval.ms": "How often the logs' first offsets are written down.",
     "log.index.interval.bytes": "Bytes of records between two entries of a segment's index.",
     "log.index.size.max.bytes": "The bound on an index file; a segment with a full one is closed.",
-    "log.initial.task.delay.ms": "How long after the start the first retention run begins. Flushes and "
-    "checkpoints, which it delays in Apache Kafka too, first come after their own intervals.",
+    "log.initial.task.delay.ms": "How long after the start the first retention run begins; not set, after "
+    "log.retention.check.interval.ms, and in Apache Kafka after 30000. Flushes and checkpoints, which it delays there "
+    "too, first come after their own intervals.",
     "log.local.retention.bytes": "What of a log stays on local disks once it is in remote storage; -2 for "
     "log.retention.bytes.",
     "log.local.retention.ms": "How long segments stay on local disks once they are in remote storage; -2 for "

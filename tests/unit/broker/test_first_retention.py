@@ -1,4 +1,4 @@
-"""When a broker first looks for old segments: Kafka's own moment, half a minute after the start, then at intervals."""
+"""When a broker first looks for old segments: after log.initial.task.delay.ms, if that is set, then at intervals."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ async def at_once(work: Callable[[], None]) -> None:
 @pytest.mark.parametrize(
     ("delay_ms", "interval_ms", "first_s"),
     [
-        (None, None, [30, 330, 630]),
-        (None, 10_000, [30, 40, 50]),
+        (None, None, [300, 600, 900]),
+        (None, 10_000, [10, 20, 30]),
+        (30_000, None, [30, 330, 630]),
         (0, 60_000, [0.001, 60.001, 120.001]),
         (400_000, 1_000, [400, 401, 402]),
     ],

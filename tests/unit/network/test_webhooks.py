@@ -37,7 +37,7 @@ def threads() -> int:
     return sum(each.name == "kavka-webhook" for each in threading.enumerate())
 
 
-@pytest.mark.parametrize("first", [b"H", b"HTTP/1.0 200 OK\r\nContent-Length: 9\r\n\r\n"])
+@pytest.mark.parametrize("first", [b"H", b"HTTP/1.0 200 OK\r\nContent-Length: 300\r\n\r\n"])
 def test_who_sends_a_byte_now_and_then_has_not_taken_it_and_the_connection_ends(
     monkeypatch: pytest.MonkeyPatch, first: bytes
 ) -> None:

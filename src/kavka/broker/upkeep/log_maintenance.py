@@ -3,8 +3,8 @@
 Flows only: each wakes, asks the log manager what is due, and lets a worker thread do what blocks. Intervals are
 Kafka's: log.retention.check.interval.ms, log.flush.scheduler.interval.ms, log.flush.offset.checkpoint.interval.ms,
 log.flush.start.offset.checkpoint.interval.ms, replica.high.watermark.checkpoint.interval.ms,
-producer.id.expiration.check.interval.ms and log.cleaner.backoff.ms. The first retention comes after
-log.initial.task.delay.ms: a broker that is never up for long has one, too. All else first comes after its interval.
+producer.id.expiration.check.interval.ms and log.cleaner.backoff.ms. All first come after
+their intervals, but for retention where log.initial.task.delay.ms is set.
 
     I1  a flow survives a storage error: the error takes its directory offline, and the flow continues. Any other
         exception is a bug and goes to `on_bug`
@@ -216,4 +216,5 @@ class LogMaintenance:
 
 
 def _first_retention_ms(config: BrokerConfig) -> int:
-    return config.log_initial_task_delay_ms
+    delay_ms = config.log_initial_task_delay_ms
+    return config.log_retention_check_interval_ms if delay_ms is None else delay_ms
